@@ -32,18 +32,7 @@ static const struct setting TABLE[] = {
       "Host of the web client; its links find the same channels"),
     ROW(workers, COUNT, "workers", "0", 0, 1024,
       "Worker threads; 0: one per processor granted"),
-    ROW(request_timeout, DURATION, "request-timeout", "2s", 10, (int64_t)10 * 60 * 1000,
-      "Longest wait for Redis before a request is answered with 500"),
-    ROW(cache_size, SIZE, "cache-size", "64MiB", 0, (int64_t)1 << 40,
-      "Memory for cached data, split among the workers; 0: every request reads Redis"),
-    ROW(cache_ttl, DURATION, "cache-ttl", "0s", 0, CONFIG_DAY,
-      "How long cached data and API keys are used while Redis refuses CLIENT TRACKING; 0: not at all"),
-    WORDS(tracking, "tracking", "keys", "keys|broadcast",
-      "keys (Redis tracks what each worker reads) or broadcast (each worker gets every change)"),
-    ROW(stale_limit, DURATION, "stale-limit", "30s", 0, CONFIG_DAY,
-      "How long cached data is served, and the process stays ready, after Redis is lost"),
-    ROW(stale_keys_limit, TEXT, "stale-keys-limit", "same", 0, 0,
-      "The same for cached API keys: a duration, or same (as stale-limit)"),
+    CACHE_SETTINGS(struct config_values, cache),
     HTTP_SETTINGS(struct config_values, http),
     ROW(max_connections, COUNT, "max-connections", "10000", 1, 1000000,
       "Limit of client connections; beyond it a new one replaces the one that has waited longest for a request, or "
@@ -117,8 +106,8 @@ static const char *config_check_host(char *text, struct span *out)
 
 static const char *config_check_stale_keys_limit(struct config *c)
 {
-    struct span text = span_of(c->values.stale_keys_limit);
-    c->stale_keys_limit = c->values.stale_limit;
+    struct span text = span_of(c->values.cache.stale_keys_limit);
+    c->stale_keys_limit = (int64_t)c->values.cache.stale_limit_ms;
     return span_equal(text, SPAN("same")) || parse_amount(text, &text_durations, &c->stale_keys_limit) == 0
                ? NULL
                : "a duration such as 30s is expected, or same";

@@ -8,6 +8,7 @@
 #include "base/net.h"
 #include "base/settings.h"
 #include "base/usage.h"
+#include "cache/cache.h"
 #include "http/server.h"
 #include "model/keyspace.h"
 #include "model/link.h"
@@ -21,11 +22,7 @@ struct config_values {
     struct redis_options redis;
     char *redis_prefix, *channel_host, *web_host;
     int64_t workers;
-    int64_t request_timeout;
-    int64_t cache_size, cache_ttl;
-    int64_t tracking;
-    int64_t stale_limit;
-    char *stale_keys_limit;
+    struct cache_settings cache;
     struct http_limits http;
     int64_t max_connections;
     int64_t drain_delay, drain_timeout;
@@ -40,9 +37,6 @@ static inline enum log_level config_log_level(const struct config_values *v)
 {
     return (enum log_level)(LOG_ERROR + v->log_level);
 }
-
-/* The words of tracking; those of log-level are in the order of its enum. */
-enum { CONFIG_TRACKING_KEYS, CONFIG_TRACKING_BROADCAST };
 
 /* The settings checked and ready for use. */
 struct config {

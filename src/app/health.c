@@ -42,7 +42,7 @@ static struct redis_view health_view_redis(const struct worker_shared *s)
     if (seen && v.lost == 0)
         v.state = REDIS_READY;
     else if (seen)
-        v.state = v.away_ms < (uint64_t)s->config->values.stale_limit ? REDIS_STALE : REDIS_AWAY;
+        v.state = v.away_ms < s->config->values.cache.stale_limit_ms ? REDIS_STALE : REDIS_AWAY;
     return v;
 }
 
@@ -75,7 +75,7 @@ static bool health_check_workers(const struct worker_shared *s, struct buf *why)
 static bool health_check_redis(const struct worker_shared *s, const struct redis_view *v, struct buf *why)
 {
     enum { WRONG_MAX = 128 };
-    const char *cached = s->config->values.cache_size > 0 ? ", serving from the cache" : "";
+    const char *cached = s->config->values.cache.cache_size > 0 ? ", serving from the cache" : "";
     char wrong[WRONG_MAX];
     char workers[WRONG_MAX / 2] = "";
     if (v->state == REDIS_READY || v->state == REDIS_UNSEEN)

@@ -416,7 +416,7 @@ static int server_start(struct server *s, struct redis_config *redis, struct buf
     err = server_admin_open(s);
     if (err != 0)
         return server_fail(s, error, "admin-listen", v->admin_listen, err);
-    (void)uv_timer_start(&s->timer, server_on_timer, (uint64_t)MIN(v->request_timeout, START_MAX_MS), 0);
+    (void)uv_timer_start(&s->timer, server_on_timer, MIN(v->cache.request_timeout_ms, START_MAX_MS), 0);
     server_update_status(s);
     if (s->manager.fd >= 0)
         (void)uv_timer_start(&s->status, server_on_status, every_ms, every_ms);

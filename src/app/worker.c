@@ -157,23 +157,20 @@ static void worker_close(struct worker *w)
 static int worker_make_cache(struct worker *w, struct redis_config *redis)
 {
     const struct config *c = w->shared->config;
-    const struct cache_options options = {
+    struct cache_options options = {
         .redis = redis,
         .client_name = w->client_name,
         .keyspace = &c->keyspace,
         .metrics = &w->status.metrics.cache,
         .redis_metrics = &w->status.metrics.redis,
         .loop_lag = &w->status.metrics.loop_lag,
-        .request_timeout_ms = (uint64_t)c->values.request_timeout,
-        .cache_size = (size_t)(c->values.cache_size / c->workers),
+        .settings = c->values.cache,
         .checks_eviction = w->number == 0,
-        .broadcast = c->values.tracking == CONFIG_TRACKING_BROADCAST,
-        .ttl_ms = (uint64_t)c->values.cache_ttl,
-        .stale_limit_ms = (uint64_t)c->values.stale_limit,
         .stale_keys_limit_ms = (uint64_t)c->stale_keys_limit,
         .on_connection = worker_on_connection,
         .arg = w,
     };
+    options.settings.cache_size /= (unsigned)c->workers;
     return cache_new(&w->loop, &options, &w->cache);
 }
 

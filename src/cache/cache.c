@@ -121,7 +121,7 @@ static inline bool cache_hit_entry(struct cache *c, enum coding coding, struct l
 static bool cache_may_serve_outdated(const struct cache *c, const struct lookup *l,
                                      const struct entry_page *page)
 {
-    return l->freshness == FRESHNESS_STALE && l->now < page->outdated_ms + c->options.stale_limit_ms;
+    return l->freshness == FRESHNESS_STALE && l->now < page->outdated_ms + c->options.settings.stale_limit_ms;
 }
 
 static bool cache_hit_page(struct cache *c, const struct cache_query *q, struct lookup *l)
@@ -164,7 +164,7 @@ __attribute__((cold)) static void cache_set_age(const struct cache *c, struct lo
     bool tracked = lifetime_is_tracked(l->lifetime);
     uint64_t until_ms = l->lifetime.until_ms;
     uint64_t current_ms =
-        tracked ? MIN(l->current_ms, stream_current_ms(&c->stream)) : until_ms - c->options.ttl_ms;
+        tracked ? MIN(l->current_ms, stream_current_ms(&c->stream)) : until_ms - c->options.settings.ttl_ms;
     l->result.age_s = (int64_t)(l->now - current_ms + 999) / 1000;
     l->result.ttl_s = tracked ? -l->result.age_s : (int64_t)(until_ms - l->now) / 1000;
 }
@@ -366,7 +366,8 @@ static bool cache_is_late(const struct cache *c, const struct cache_request *req
 {
     uint64_t since_ms =
         request->queued_ms > c->stream.connected_ms ? request->queued_ms : c->stream.connected_ms;
-    return request->queued_ms != 0 && clock_now_ms() - since_ms > c->options.request_timeout_ms * 3 / 4;
+    return request->queued_ms != 0 &&
+           clock_now_ms() - since_ms > c->options.settings.request_timeout_ms * 3 / 4;
 }
 
 /* Returns 0, -ENOMEM, or -ETIMEDOUT if the request has waited too long to be read now. */
@@ -432,7 +433,7 @@ bool cache_get(struct cache *c, struct cache_request *request, const struct cach
     list_init(&request->deadline);
     if (cache_try_get(c, request, result))
         return true;
-    request->deadline_ms = clock_now_ms() + c->options.request_timeout_ms;
+    request->deadline_ms = clock_now_ms() + c->options.settings.request_timeout_ms;
     list_append(&c->by_deadline, &request->deadline);
     cache_arm_timer(c);
     return false;
@@ -654,9 +655,11 @@ static void cache_on_outside_read(void *arg)
 
 static struct redis_tracking cache_tracking(const struct cache_options *o)
 {
-    if (o->cache_size == 0)
+    if (o->settings.cache_size == 0)
         return (struct redis_tracking){.mode = REDIS_TRACKING_OFF};
-    return (struct redis_tracking){.mode = o->broadcast ? REDIS_TRACKING_BROADCAST : REDIS_TRACKING_KEYS,
+    return (struct redis_tracking){.mode = o->settings.tracking == CACHE_TRACKING_BROADCAST
+                                               ? REDIS_TRACKING_BROADCAST
+                                               : REDIS_TRACKING_KEYS,
                                    .prefix = keyspace_prefix(o->keyspace),
                                    .names = keyspace_cached,
                                    .name_count = KEYSPACE_CACHED};
@@ -669,7 +672,7 @@ static int cache_open_session(struct cache *c, uv_loop_t *loop)
         .client_name = o->client_name,
         .metrics = o->redis_metrics,
         .loop_lag = o->loop_lag,
-        .stale_limit_ms = MIN(o->stale_limit_ms, o->stale_keys_limit_ms),
+        .stale_limit_ms = MIN(o->settings.stale_limit_ms, o->stale_keys_limit_ms),
         .tracking = cache_tracking(o),
         .on_handshake_done = cache_on_handshake_done,
         .on_ready = cache_on_ready,
@@ -691,7 +694,7 @@ static int cache_open_session(struct cache *c, uv_loop_t *loop)
 static uint64_t cache_delay_limit_ms(const struct cache_options *o)
 {
     enum { DELAY_LIMIT_MS = 200 };
-    return MIN(o->request_timeout_ms / 10, DELAY_LIMIT_MS);
+    return MIN(o->settings.request_timeout_ms / 10, DELAY_LIMIT_MS);
 }
 
 static int cache_init_parts(struct cache *c)
@@ -717,7 +720,7 @@ static int cache_init_parts(struct cache *c)
     c->audit.parts = &c->parts;
     stream_init(&c->stream, &c->parts, o);
     keys_init(&c->keys, &c->parts);
-    entries_init(&c->entries, o->cache_size, o->metrics);
+    entries_init(&c->entries, o->settings.cache_size, o->metrics);
     fetches_init(&c->fetches, &c->parts, cache_delay_limit_ms(o));
     return commands_init(&c->commands, o->keyspace);
 }

@@ -12,6 +12,7 @@
 #include "base/digest.h"
 #include "base/list.h"
 #include "base/metrics.h"
+#include "base/settings.h"
 #include "cache/metrics.h"
 #include "model/api_key.h"
 #include "model/keyspace.h"
@@ -21,6 +22,40 @@ struct redis_config;  /* redis/endpoint.h */
 struct redis_metrics; /* redis/metrics.h */
 struct uv_loop_s;     /* uv_loop_t of libuv: users of the cache need not include uv.h */
 
+/* clang-format off */
+/* NOLINTBEGIN(bugprone-macro-parentheses): a member designator takes none */
+#define CACHE_DAY_MS ((int64_t)24 * 60 * 60 * 1000)
+
+/* As rows of a table of settings, for a struct cache_settings that is this member of `type`. */
+#define CACHE_SETTINGS(type, member) \
+    SETTING_ROW(type, member.request_timeout_ms, DURATION, "request-timeout", "2s", 10, (int64_t)10 * 60 * 1000, \
+      "Longest wait for Redis before a request is answered with 500"), \
+    SETTING_ROW(type, member.cache_size, SIZE, "cache-size", "64MiB", 0, (int64_t)1 << 40, \
+      "Memory for cached data, split among the workers; 0: every request reads Redis"), \
+    SETTING_ROW(type, member.ttl_ms, DURATION, "cache-ttl", "0s", 0, CACHE_DAY_MS, \
+      "How long cached data and API keys are used while Redis refuses CLIENT TRACKING; 0: not at all"), \
+    SETTING_WORDS(type, member.tracking, "tracking", "keys", "keys|broadcast", \
+      "keys (Redis tracks what each worker reads) or broadcast (each worker gets every change)"), \
+    SETTING_ROW(type, member.stale_limit_ms, DURATION, "stale-limit", "30s", 0, CACHE_DAY_MS, \
+      "How long cached data is served, and the process stays ready, after Redis is lost"), \
+    SETTING_ROW(type, member.stale_keys_limit, TEXT, "stale-keys-limit", "same", 0, 0, \
+      "The same for cached API keys: a duration, or same (as stale-limit)")
+/* NOLINTEND(bugprone-macro-parentheses) */
+/* clang-format on */
+
+/* The words of `tracking`. */
+enum { CACHE_TRACKING_KEYS, CACHE_TRACKING_BROADCAST };
+
+/* They are settings, so each number has the size of an int64_t. */
+struct cache_settings {
+    uint64_t request_timeout_ms;
+    uint64_t cache_size;     /* bytes; 0: nothing is cached and every query goes to Redis */
+    uint64_t ttl_ms;         /* how long entries may be served where Redis does not track; 0: not at all */
+    uint64_t stale_limit_ms; /* how long entries may be served after the connection was lost */
+    int64_t tracking;
+    char *stale_keys_limit;
+};
+
 struct cache_options {
     struct redis_config *redis; /* the cache takes a reference */
     const char *client_name;    /* borrowed while the cache lives, as are all pointers that follow */
@@ -28,13 +63,9 @@ struct cache_options {
     struct cache_metrics *metrics;
     struct redis_metrics *redis_metrics;
     struct loop_lag *loop_lag;
-    uint64_t request_timeout_ms;
-    size_t cache_size;       /* bytes; 0: nothing is cached and every query goes to Redis */
-    bool checks_eviction;    /* log of each connection whether Redis may evict keys: one worker does */
-    bool broadcast;          /* Redis sends all invalidations, and not only those of keys that were read */
-    uint64_t ttl_ms;         /* how long entries may be served where Redis does not track; 0: not at all */
-    uint64_t stale_limit_ms; /* how long entries may be served after the connection was lost */
-    uint64_t stale_keys_limit_ms; /* how long API keys may be served then; limited by stale_limit_ms */
+    struct cache_settings settings; /* with the size for this cache, and without `stale_keys_limit` */
+    uint64_t stale_keys_limit_ms;   /* how long API keys may be served then; limited by stale_limit_ms */
+    bool checks_eviction;           /* log of each connection whether Redis may evict keys: one worker does */
     void (*on_connection)(void *arg, bool ready); /* the connection became ready or was lost */
     void *arg;
 };

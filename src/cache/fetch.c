@@ -127,7 +127,7 @@ static uint64_t fetch_hash_of_query(const struct fetches *fs, const struct cache
 static bool fetch_has_expired(const struct fetch *f)
 {
     const struct stream *stream = f->fetches->parts->stream;
-    return stream->mode == STREAM_TTL && clock_boot_ms() >= f->sent_ms + stream->options->ttl_ms;
+    return stream->mode == STREAM_TTL && clock_boot_ms() >= f->sent_ms + stream->options->settings.ttl_ms;
 }
 
 /*

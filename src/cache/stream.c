@@ -310,10 +310,10 @@ void stream_init(struct stream *s, const struct cache_parts *parts, const struct
 static void stream_log_untracked(const struct stream *s)
 {
     struct log_line line;
-    if (s->options->ttl_ms == 0) {
+    if (s->options->settings.ttl_ms == 0) {
         log_text(LOG_WARN, "redis does not track: nothing is cached on this connection", NULL, NULL);
     } else if (log_begin(&line, LOG_WARN, "redis does not track: what is cached is served for the TTL")) {
-        log_int(&line, "ttl_ms", (int64_t)s->options->ttl_ms);
+        log_int(&line, "ttl_ms", (int64_t)s->options->settings.ttl_ms);
         log_end(&line);
     }
 }
@@ -324,14 +324,14 @@ void stream_connected(struct stream *s)
     struct cache_metrics *metrics = s->parts->metrics;
     const struct redis_connection *connection = redis_session_connection(s->parts->session);
     bool is_tracking = redis_connection_status(connection)->tracking;
-    bool is_untracked = o->cache_size > 0 && !is_tracking;
+    bool is_untracked = o->settings.cache_size > 0 && !is_tracking;
     assert(!s->connected);
     s->connected = s->was_ready = true;
     s->connected_ms = clock_now_ms();
-    s->mode = o->cache_size == 0 ? STREAM_UNCACHED
-              : is_tracking      ? STREAM_TRACKED
-              : o->ttl_ms > 0    ? STREAM_TTL
-                                 : STREAM_UNCACHED;
+    s->mode = o->settings.cache_size == 0 ? STREAM_UNCACHED
+              : is_tracking               ? STREAM_TRACKED
+              : o->settings.ttl_ms > 0    ? STREAM_TTL
+                                          : STREAM_UNCACHED;
     s->absences_untracked = !redis_session_tracks_absences(s->parts->session);
     s->missing = s->flush_pending = false;
     s->pong_ms = redis_connection_status(connection)->last_pong_ms;

@@ -160,7 +160,7 @@ static inline struct lifetime stream_lifetime(const struct stream *s, const stru
                                               uint64_t sent_ms)
 {
     if (s->mode == STREAM_TTL)
-        return (struct lifetime){sent_ms + s->options->ttl_ms};
+        return (struct lifetime){sent_ms + s->options->settings.ttl_ms};
     bool untracked =
         !stream_may_store(s) || (s->absences_untracked && reply != NULL && reply_is_absent(reply));
     return untracked ? LIFETIME_NONE : LIFETIME_TRACKED;
@@ -197,7 +197,7 @@ static inline enum freshness stream_freshness(const struct stream *s, uint64_t n
         return FRESHNESS_TTL;
     if (s->connected)
         return fresh ? FRESHNESS_FRESH : FRESHNESS_NONE;
-    return now_ms < s->lost_ms + s->options->stale_limit_ms ? FRESHNESS_STALE : FRESHNESS_NONE;
+    return now_ms < s->lost_ms + s->options->settings.stale_limit_ms ? FRESHNESS_STALE : FRESHNESS_NONE;
 }
 
 /*

@@ -407,9 +407,9 @@ static void begin(void)
         .metrics = &w.metrics,
         .redis_metrics = &w.redis_metrics,
         .loop_lag = &w.loop_lag,
-        .request_timeout_ms = REQUEST_TIMEOUT_MS,
-        .cache_size = CACHE_BYTES,
-        .stale_limit_ms = 30000,
+        .settings = {.request_timeout_ms = REQUEST_TIMEOUT_MS,
+                     .cache_size = CACHE_BYTES,
+                     .stale_limit_ms = 30000},
         .stale_keys_limit_ms = 30000,
         .on_connection = on_connection,
     };

@@ -60,19 +60,20 @@ static struct cache *open_cache(uv_loop_t *loop, struct redis_config *config, co
                                 unsigned number)
 {
     const struct scenario_settings *s = &scenario.settings;
-    const struct cache_options options = {.redis = config,
-                                          .client_name = "simulation",
-                                          .keyspace = keyspace,
-                                          .metrics = &cache_metrics,
-                                          .redis_metrics = &redis_metrics[number],
-                                          .loop_lag = &loop_lag,
-                                          .request_timeout_ms = s->request_timeout_ms,
-                                          .cache_size = s->cache_size,
-                                          .broadcast = s->broadcast,
-                                          .ttl_ms = s->ttl_ms,
-                                          .stale_limit_ms = s->stale_limit_ms,
-                                          .stale_keys_limit_ms = s->stale_keys_limit_ms,
-                                          .on_connection = number == 0 ? on_connection : on_other_connection};
+    const struct cache_options options = {
+        .redis = config,
+        .client_name = "simulation",
+        .keyspace = keyspace,
+        .metrics = &cache_metrics,
+        .redis_metrics = &redis_metrics[number],
+        .loop_lag = &loop_lag,
+        .settings = {.request_timeout_ms = s->request_timeout_ms,
+                     .cache_size = s->cache_size,
+                     .tracking = s->broadcast ? CACHE_TRACKING_BROADCAST : CACHE_TRACKING_KEYS,
+                     .ttl_ms = s->ttl_ms,
+                     .stale_limit_ms = s->stale_limit_ms},
+        .stale_keys_limit_ms = s->stale_keys_limit_ms,
+        .on_connection = number == 0 ? on_connection : on_other_connection};
     struct cache *cache = NULL;
     if (cache_new(loop, &options, &cache) != 0)
         trace_fail("no cache");
