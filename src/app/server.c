@@ -410,12 +410,12 @@ static int server_start(struct server *s, struct redis_config *redis, struct buf
     const struct config_values *v = &s->shared.config->values;
     uint64_t watchdog_ms = s->manager.watchdog_ms;
     uint64_t every_ms = watchdog_ms > 0 ? MIN(watchdog_ms, STATUS_MS) : STATUS_MS;
-    int err = server_make_workers(s, redis);
-    if (err != 0)
-        return server_fail(s, error, "listen", v->listen, err);
-    err = server_admin_open(s);
+    int err = server_admin_open(s);
     if (err != 0)
         return server_fail(s, error, "admin-listen", v->admin_listen, err);
+    err = server_make_workers(s, redis); /* last: they answer from now on */
+    if (err != 0)
+        return server_fail(s, error, "listen", v->listen, err);
     (void)uv_timer_start(&s->timer, server_on_timer, MIN(v->cache.request_timeout_ms, START_MAX_MS), 0);
     server_update_status(s);
     if (s->manager.fd >= 0)
