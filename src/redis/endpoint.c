@@ -6,8 +6,8 @@
 
 #include <errno.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
+#include <sys/param.h>
 #include <sys/un.h>
 
 enum {
@@ -15,17 +15,15 @@ enum {
     SENTINEL_PORT = 26379,
     PORT_MAX = 65535,
     DB_MAX = 1 << 20,
+    CLUSTER_SLOTS = 16384,
     OPTION_NAME_MAX = 32,
     QUOTED = 16 /* the bytes of a password that must not be in a text */
 };
 
-/*
- * The first reason counts. All texts of the endpoint are parts of one copy of the settings, in which they are
- * decoded and end with a NUL in place of what separates them.
- */
+/* Texts are decoded where the configuration has them, with a NUL in place of what separates them. */
 struct endpoint_reader {
     struct redis_endpoint *t;
-    struct buf *why;
+    struct buf *why; /* the first reason */
     int err;
 };
 
@@ -91,7 +89,7 @@ static void redis_endpoint_decode_zone(char *address)
 /* Parses host[:port]. *port is the default. */
 static void redis_endpoint_read_host(struct endpoint_reader *r, char *text, char **host, int *port)
 {
-    struct authority a;
+    struct authority a = {0};
     for (const char *c = text; *c != '\0'; c++)
         if ((unsigned char)*c <= ' ' || *c == 0x7F)
             redis_endpoint_refuse(r, "a host must not contain blanks or line ends");
@@ -99,7 +97,7 @@ static void redis_endpoint_read_host(struct endpoint_reader *r, char *text, char
         redis_endpoint_refuse(r, "a query or fragment does not belong here");
     if (!authority_split(span_of(text), &a))
         redis_endpoint_refuse(r, "is not a Redis address");
-    else if (a.host.len == 0)
+    if (a.host.len == 0)
         redis_endpoint_refuse(r, "the host is missing");
     if (r->err != 0)
         return;
@@ -150,15 +148,15 @@ static const char *redis_endpoint_read_option(struct endpoint_reader *r, char *q
         const char *name = strsep(&one, "=");
         if (*name == '\0' && one == NULL)
             continue;
-        const char *text = one != NULL ? one : "";
-        if (strcmp(name, known) == 0) {
-            value = value != NULL ? value : text;
-        } else if (is_secret || !name_valid(span_of(name), OPTION_NAME_MAX)) {
-            redis_endpoint_refuse(r, "has an unknown option behind its question mark");
-        } else {
-            redis_endpoint_refuse(r, "unknown option ");
+        bool is_known = strcmp(name, known) == 0;
+        bool is_named = !is_known && !is_secret && name_valid(span_of(name), OPTION_NAME_MAX);
+        if (is_known)
+            value = one != NULL ? one : "";
+        else
+            redis_endpoint_refuse(r, is_named ? "unknown option "
+                                              : "has an unknown option behind its question mark");
+        if (is_named)
             buf_append_str(r->why, name);
-        }
     }
     return value;
 }
@@ -252,7 +250,34 @@ static void redis_endpoint_read_url(struct endpoint_reader *r, char *text)
     redis_endpoint_check(r, option);
 }
 
-/* --- endpoints --- */
+/* --- the slot of a cluster --- */
+
+/* CRC-16/XMODEM. */
+static unsigned redis_endpoint_crc16(struct span text)
+{
+    enum { POLYNOMIAL = 0x1021, TOP = 0x8000, MASK = 0xffff };
+    unsigned crc = 0;
+    for (size_t i = 0; i < text.len; i++) {
+        crc ^= (unsigned)(unsigned char)text.data[i] << 8;
+        for (int bit = 0; bit < 8; bit++)
+            crc = ((crc << 1) ^ ((crc & TOP) != 0 ? POLYNOMIAL : 0)) & MASK;
+    }
+    return crc;
+}
+
+/* The hash tag is between the first brace and the first closing one after it, and is not empty. */
+static void redis_endpoint_read_prefix(struct endpoint_reader *r, struct span prefix)
+{
+    struct span tag = span_skip(prefix, MIN(span_find(prefix, '{') + 1, prefix.len));
+    tag.len = span_find(tag, '}') < tag.len ? span_find(tag, '}') : 0;
+    r->t->discovery.slot = (int)(redis_endpoint_crc16(tag) % CLUSTER_SLOTS);
+    if (tag.len == 0)
+        redis_endpoint_refuse(r,
+                              "a Redis Cluster needs a hash tag in the prefix, such as {channels}:, so that "
+                              "all keys are in one slot");
+}
+
+/* --- configurations --- */
 
 /* A user needs a password, which may be the default one. Without a user it is the default user. */
 static void redis_endpoint_complete(struct endpoint_reader *r, char **user, char **password,
@@ -267,48 +292,56 @@ static void redis_endpoint_complete(struct endpoint_reader *r, char **user, char
         *user = default_user;
 }
 
-/* Copies `text` to *at, behind which *at points then. */
-static char *redis_endpoint_put(const char *text, char **at)
+int redis_config_new(const struct redis_options *options, struct span prefix, uint64_t number,
+                     struct redis_config **out, struct buf *why, const char **setting)
 {
-    char *copy = *at;
-    *at = stpcpy(copy, text) + 1;
-    return copy;
-}
-
-int redis_endpoint_init(struct redis_endpoint *out, const struct redis_options *options, struct buf *why)
-{
-    struct redis_discovery *s = &out->discovery;
-    struct endpoint_reader r = {.t = out, .why = why};
     const size_t size = strlen(options->url) + strlen(options->password) + strlen(options->sentinel_user) +
                         strlen(options->sentinel_password) + 4;
-    *out = (struct redis_endpoint){.texts = malloc(size), .texts_size = size};
-    if (out->texts == NULL)
+    struct redis_config *c = calloc(1, sizeof *c + size);
+    if (c == NULL)
         return -ENOMEM;
-    char *end = out->texts;
-    char *url = redis_endpoint_put(options->url, &end);
-    char *password = redis_endpoint_put(options->password, &end);
-    char *sentinel_user = redis_endpoint_put(options->sentinel_user, &end);
-    char *sentinel_password = redis_endpoint_put(options->sentinel_password, &end);
-    redis_endpoint_read_url(&r, url);
-    redis_endpoint_complete(&r, &out->user, &out->password, password,
+    atomic_init(&c->references, 1);
+    c->number = number;
+    c->size = size;
+    struct redis_endpoint *t = &c->endpoint;
+    struct redis_discovery *s = &t->discovery;
+    struct endpoint_reader r = {.t = t, .why = why};
+    char *password = stpcpy(c->texts, options->url) + 1;
+    char *sentinel_user = stpcpy(password, options->password) + 1;
+    char *sentinel_password = stpcpy(sentinel_user, options->sentinel_user) + 1;
+    (void)stpcpy(sentinel_password, options->sentinel_password);
+    *setting = "redis-url";
+    redis_endpoint_read_url(&r, c->texts);
+    redis_endpoint_complete(&r, &t->user, &t->password, password,
                             "a user needs a password (an empty one is written user:@host)");
-    if (s->kind == REDIS_DISCOVERY_SENTINEL) {
-        s->user = *sentinel_user != '\0' ? sentinel_user : NULL;
+    s->user = *sentinel_user != '\0' ? sentinel_user : NULL;
+    if (s->kind == REDIS_DISCOVERY_SENTINEL)
         redis_endpoint_complete(
             &r, &s->user, &s->password, sentinel_password,
             "a user for the Sentinels (redis-sentinel-user) needs a password (redis-sentinel-password)");
+    if (r.err == 0 && s->kind == REDIS_DISCOVERY_CLUSTER) {
+        *setting = "redis-prefix";
+        redis_endpoint_read_prefix(&r, prefix);
     }
+    if (r.err == 0 && t->transport == REDIS_TRANSPORT_TLS)
+        r.err = redis_tls_new(options, &t->tls, why, setting);
+    if (r.err == 0)
+        *out = c;
+    else
+        redis_config_unref(c);
     return r.err;
 }
 
-void redis_endpoint_fini(struct redis_endpoint *t)
+void redis_config_unref(struct redis_config *c)
 {
-    if (t->texts != NULL)
-        explicit_bzero(t->texts, t->texts_size);
-    free(t->texts);
-    redis_tls_free(t->tls);
-    *t = (struct redis_endpoint){0};
+    if (c == NULL || atomic_fetch_sub_explicit(&c->references, 1, memory_order_acq_rel) > 1)
+        return;
+    redis_tls_free(c->endpoint.tls);
+    explicit_bzero(c->texts, c->size);
+    free(c);
 }
+
+/* --- endpoints --- */
 
 struct redis_endpoint redis_endpoint_at(const struct redis_endpoint *t, char *host, int port)
 {
@@ -344,13 +377,10 @@ void redis_endpoint_describe(const struct redis_endpoint *t, struct buf *out)
 }
 
 /* Redis quotes only the beginning of a long argument, so only the beginning of the secret is compared. */
-static bool redis_endpoint_quotes(const char *text, const char *secret)
+static bool redis_endpoint_quotes(struct span text, const char *secret)
 {
-    char start[QUOTED + 1];
-    if (secret == NULL || secret[0] == '\0')
-        return false;
-    (void)snprintf(start, sizeof start, "%s", secret);
-    return strstr(text, start) != NULL;
+    size_t len = secret != NULL ? strnlen(secret, QUOTED) : 0;
+    return len > 0 && memmem(text.data, text.len, secret, len) != NULL;
 }
 
 /*
@@ -366,8 +396,8 @@ const char *redis_endpoint_redact(const struct redis_endpoint *t, const char *re
                     span_starts_with(text, SPAN("ERR max number of clients reached"));
     if (span_starts_with(text, SPAN("ERR unknown command")) && strstr(reason, "HELLO") != NULL)
         return "ERR unknown command HELLO: Redis older than 6";
-    if (constant || (!redis_endpoint_quotes(reason, t->password) &&
-                     !redis_endpoint_quotes(reason, t->discovery.password)))
+    if (constant ||
+        (!redis_endpoint_quotes(text, t->password) && !redis_endpoint_quotes(text, t->discovery.password)))
         return reason;
     return "ERR with a text that repeats the password, and is withheld";
 }
@@ -386,72 +416,6 @@ void redis_endpoint_log(const struct redis_endpoint *t, enum log_level level, co
         log_str(&line, "reason", span_of(redis_endpoint_redact(t, why)));
     log_end(&line);
     buf_fini(&where);
-}
-
-/* --- the slot of a cluster --- */
-
-/* CRC-16/XMODEM. */
-static unsigned redis_endpoint_crc16(struct span text)
-{
-    enum { POLYNOMIAL = 0x1021, TOP = 0x8000, MASK = 0xffff };
-    unsigned crc = 0;
-    for (size_t i = 0; i < text.len; i++) {
-        crc ^= (unsigned)(unsigned char)text.data[i] << 8;
-        for (int bit = 0; bit < 8; bit++)
-            crc = ((crc << 1) ^ ((crc & TOP) != 0 ? POLYNOMIAL : 0)) & MASK;
-    }
-    return crc;
-}
-
-/* The hash tag is between the first brace and the first closing one after it, and is not empty. */
-int redis_endpoint_set_prefix(struct redis_endpoint *t, struct span prefix)
-{
-    struct span tag = span_skip(prefix, span_find(prefix, '{'));
-    if (!redis_endpoint_is_cluster(t))
-        return 0;
-    tag = span_skip(tag, tag.len > 0 ? 1 : 0);
-    size_t len = span_find(tag, '}');
-    if (len == 0 || len == tag.len)
-        return -EINVAL;
-    t->discovery.slot = (int)(redis_endpoint_crc16((struct span){tag.data, len}) % REDIS_CLUSTER_SLOTS);
-    return 0;
-}
-
-/* --- what connections are made with --- */
-
-void redis_config_unref(struct redis_config *c)
-{
-    if (c == NULL || atomic_fetch_sub_explicit(&c->references, 1, memory_order_acq_rel) > 1)
-        return;
-    redis_endpoint_fini(&c->endpoint);
-    free(c);
-}
-
-int redis_config_new(const struct redis_options *options, struct span prefix, uint64_t number,
-                     struct redis_config **out, struct buf *why, const char **setting)
-{
-    struct redis_config *c = calloc(1, sizeof *c);
-    if (c == NULL)
-        return -ENOMEM;
-    atomic_init(&c->references, 1);
-    c->number = number;
-    *setting = "redis-url";
-    int err = redis_endpoint_init(&c->endpoint, options, why);
-    if (err == 0 && redis_endpoint_set_prefix(&c->endpoint, prefix) != 0) {
-        *setting = "redis-prefix";
-        buf_append_str(
-            why, "a Redis Cluster needs a hash tag in the prefix, such as {channels}:, so that all keys "
-                 "are in one slot");
-        err = -EINVAL;
-    }
-    if (err == 0 && c->endpoint.transport == REDIS_TRANSPORT_TLS)
-        err = redis_tls_new(options, &c->endpoint.tls, why, setting);
-    if (err != 0) {
-        redis_config_unref(c);
-        return err;
-    }
-    *out = c;
-    return 0;
 }
 
 /* --- addresses that servers announce --- */

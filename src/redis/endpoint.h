@@ -64,11 +64,11 @@ enum { REDIS_SERVERS_MAX = 16 };
 /* The servers that know the address of Redis. */
 struct redis_discovery {
     enum redis_discovery_kind {
-        REDIS_DISCOVERY_NONE,
+        REDIS_DISCOVERY_NONE, /* Redis is at the URL's own address */
         REDIS_DISCOVERY_SENTINEL,
         REDIS_DISCOVERY_CLUSTER
     } kind;
-    int count; /* 0: Redis is at the URL's own address */
+    int count;
     struct {
         char *host;
         int port;
@@ -79,9 +79,10 @@ struct redis_discovery {
     char *user;   /* never NULL */
     char *password;
     /* With a cluster. */
-    int slot; /* the slot of all keys; see redis_endpoint_set_prefix */
+    int slot; /* the slot of all keys */
 };
 
+/* Borrows all texts from the settings, or from whoever has discovered the address. */
 struct redis_endpoint {
     enum redis_transport transport;
     char
@@ -92,24 +93,13 @@ struct redis_endpoint {
     char *user;     /* never NULL: "default" when none was given */
     char *password; /* NULL: no authentication */
     struct redis_discovery discovery;
-    struct ssl_ctx_st *tls; /* NULL without TLS, and before redis_config_new */
-    char *texts;            /* private: all texts in one block, which redis_endpoint_fini erases and frees */
-    size_t texts_size;
+    struct ssl_ctx_st *tls; /* NULL without TLS */
 };
 
-/*
- * Fills `out` from `options`. Returns 0, -ENOMEM, or -EINVAL with a reason in `why`, which never contains a
- * secret. Call redis_endpoint_fini in every case.
- */
-int redis_endpoint_init(struct redis_endpoint *out, const struct redis_options *options, struct buf *why)
-    __attribute__((warn_unused_result));
-
-void redis_endpoint_fini(struct redis_endpoint *t);
-
-/* The same Redis at another address. Borrows everything, and must not be given to redis_endpoint_fini. */
+/* The same Redis at another address. */
 struct redis_endpoint redis_endpoint_at(const struct redis_endpoint *t, char *host, int port);
 
-/* The n-th server that knows the address of Redis: Sentinels have their own user. Borrowed likewise. */
+/* The n-th server that knows the address of Redis: Sentinels have their own user. */
 struct redis_endpoint redis_endpoint_server(const struct redis_endpoint *t, int n);
 
 static inline bool redis_endpoint_is_cluster(const struct redis_endpoint *t)
@@ -122,12 +112,6 @@ static inline bool redis_endpoint_is_discovered(const struct redis_endpoint *t)
 {
     return t->discovery.kind != REDIS_DISCOVERY_NONE && t->host == NULL;
 }
-
-enum { REDIS_CLUSTER_SLOTS = 16384 };
-
-/* Sets the prefix of all keys. In a cluster it must contain a hash tag, "{...}". Returns 0 or -EINVAL. */
-int redis_endpoint_set_prefix(struct redis_endpoint *t, struct span prefix)
-    __attribute__((warn_unused_result));
 
 /* Appends "host:port/db", the socket's path, or what must be discovered, for logs and without secrets. */
 void redis_endpoint_describe(const struct redis_endpoint *t, struct buf *out);
@@ -143,23 +127,20 @@ const char *redis_endpoint_redact(const struct redis_endpoint *t, const char *re
 void redis_endpoint_log(const struct redis_endpoint *t, enum log_level level, const char *message,
                         const char *kind, const char *client, const char *why);
 
-/*
- * --- settings of connections ---
- *
- * An endpoint with its TLS settings, immutable and reference-counted: threads share it while the settings are
- * read again into another one.
+/* Settings, immutable and reference-counted: threads share them while they are read again into another one.
  */
-
 struct redis_config {
     atomic_int references; /* private */
     uint64_t number;       /* shows whether a connection uses it */
     struct redis_endpoint endpoint;
+    size_t size; /* of `texts`, private: all texts of the endpoint */
+    char texts[];
 };
 
 /*
- * Reads the URL and the certificates that `options` names. `prefix` is that of all keys. One reference, for
- * the caller. Returns 0, -ENOMEM, or -EINVAL. Then `why` has a reason without secrets, and *setting the name
- * of the setting concerned.
+ * Reads the URL and the certificates that `options` names. `prefix` is that of all keys; in a cluster it must
+ * contain a hash tag, "{...}". One reference, for the caller. Returns 0, -ENOMEM, or -EINVAL. Then `why` has
+ * a reason without secrets, and *setting the name of the setting concerned.
  */
 int redis_config_new(const struct redis_options *options, struct span prefix, uint64_t number,
                      struct redis_config **out, struct buf *why, const char **setting)

@@ -46,14 +46,15 @@ static void free_flags(struct flags *f)
 
 static void print(const struct config *c, struct buf *out)
 {
-    struct redis_endpoint endpoint = {0};
+    struct redis_config *redis = NULL;
+    const char *setting = NULL;
     settings_write_values(config_usage.settings, &c->values, out);
     struct buf error = BUF_INIT;
-    if (redis_endpoint_init(&endpoint, &c->values.redis, &error) == 0)
-        redis_endpoint_describe(&endpoint, out);
+    if (redis_config_new(&c->values.redis, keyspace_prefix(&c->keyspace), 1, &redis, &error, &setting) == 0)
+        redis_endpoint_describe(&redis->endpoint, out);
     buf_append_span(out, buf_span(&error));
     buf_fini(&error);
-    redis_endpoint_fini(&endpoint);
+    redis_config_unref(redis);
     buf_append_char(out, '\n');
     buf_append_str(out, c->values.api.base_path);
     const struct addr *const addresses[] = {&c->listen, &c->admin_listen};

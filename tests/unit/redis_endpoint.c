@@ -10,14 +10,26 @@
 /* The reason of the last refusal. */
 static char reason[256];
 
+static struct redis_config *config; /* NULL: the last one was refused */
+static const char *prefix = "{a}";
+
+/* Borrowed until drop(). */
 static int init_options(struct redis_endpoint *t, const struct redis_options *options)
 {
     struct buf why = BUF_INIT;
-    int err = redis_endpoint_init(t, options, &why);
+    const char *setting = NULL;
+    int err = redis_config_new(options, span_of(prefix), 1, &config, &why, &setting);
+    *t = config != NULL ? config->endpoint : (struct redis_endpoint){0};
     assert_true((err == -EINVAL) == (why.len > 0));
     (void)snprintf(reason, sizeof reason, "%s", buf_c_str(&why));
     buf_fini(&why);
     return err;
+}
+
+static void drop(void)
+{
+    redis_config_unref(config);
+    config = NULL;
 }
 
 static int init(struct redis_endpoint *t, const char *url, const char *password)
@@ -43,7 +55,7 @@ static void refuse(const char *url, const char *why)
     if (why != NULL && strcmp(reason, why) != 0)
         fail_msg("%s: \"%s\"", url, reason);
     assert_null(strstr(reason, "cret"));
-    redis_endpoint_fini(&t);
+    drop();
 }
 
 /* URLs with spaces between them. */
@@ -77,8 +89,7 @@ static void assert_parts(const char *url, const char *expected)
     if (strcmp(buf_c_str(&out), expected) != 0)
         fail_msg("%s: %s, not %s", url, buf_c_str(&out), expected);
     buf_fini(&out);
-    redis_endpoint_fini(&t);
-    assert_null(t.user);
+    drop();
 }
 
 TEST_CASE(url_has_parts_and_defaults)
@@ -168,7 +179,7 @@ TEST_CASE(url_socket_path_is_bounded)
     char *url = text_printf("unix:///%s", rest);
     make(&t, url, "");
     assert_int_equal(strlen(t.path), LONGEST);
-    redis_endpoint_fini(&t);
+    drop();
     url = text_append(url, "s");
     refuse(url, NULL);
     free(url);
@@ -213,7 +224,7 @@ static void assert_sentinels(const char *url, const char *pending, int db)
     assert_null(t.host);
     assert_int_equal(t.db, db);
     buf_fini(&out);
-    redis_endpoint_fini(&t);
+    drop();
 }
 
 TEST_CASE(sentinel_url_lists_hosts_and_a_master)
@@ -240,7 +251,7 @@ static void assert_nodes(const char *url, const char *expected)
     assert_true(redis_endpoint_is_cluster(&t) && redis_endpoint_is_discovered(&t));
     assert_int_equal(t.db, 0);
     buf_fini(&out);
-    redis_endpoint_fini(&t);
+    drop();
 }
 
 TEST_CASE(cluster_url_lists_nodes)
@@ -274,16 +285,17 @@ TEST_CASE(cluster_nodes_have_one_user)
     assert_string_equal(node.password, "s3cret");
     assert_int_equal(node.transport, REDIS_TRANSPORT_TLS);
     assert_true(redis_endpoint_is_cluster(&node) && !redis_endpoint_is_discovered(&node));
-    redis_endpoint_fini(&t);
+    drop();
 }
 
 /* The slot of all keys with that prefix; -1: they have none in common. By CLUSTER KEYSLOT of Redis. */
-static int slot_of(const char *prefix)
+static int slot_of(const char *with)
 {
     struct redis_endpoint t;
-    make(&t, "redis+cluster://a", "");
-    int slot = redis_endpoint_set_prefix(&t, span_of(prefix)) == 0 ? t.discovery.slot : -1;
-    redis_endpoint_fini(&t);
+    prefix = with;
+    int slot = init(&t, "redis+cluster://a", "") == 0 ? t.discovery.slot : -1;
+    drop();
+    prefix = "{a}";
     return slot;
 }
 
@@ -318,9 +330,10 @@ TEST_CASE(slot_is_that_of_the_hash_tag)
 TEST_CASE(prefix_matters_in_a_cluster_only)
 {
     struct redis_endpoint t;
+    prefix = "channels:";
     make(&t, "redis://a", "");
-    assert_int_equal(redis_endpoint_set_prefix(&t, SPAN("channels:")), 0);
-    redis_endpoint_fini(&t);
+    drop();
+    prefix = "{a}";
 }
 
 TEST_CASE(url_unknown_option_is_named)
@@ -348,6 +361,9 @@ TEST_CASE(sentinel_credentials_are_separate)
     static char url[] = "rediss+sentinel://alice:s3cret@a,b:7/m/3";
     struct redis_options options = {.url = url,
                                     .password = (char[]){"other"},
+                                    .ca_file = (char[]){""},
+                                    .cert_file = (char[]){""},
+                                    .key_file = (char[]){""},
                                     .sentinel_user = (char[]){""},
                                     .sentinel_password = (char[]){"watchword"}};
     struct redis_endpoint t;
@@ -365,14 +381,14 @@ TEST_CASE(sentinel_credentials_are_separate)
     assert_string_equal(there.user, "alice");
     assert_string_equal(there.password, "s3cret");
     assert_int_equal(there.db, 3);
-    redis_endpoint_fini(&t);
+    drop();
     options.sentinel_user = (char[]){"bob"};
     assert_int_equal(init_options(&t, &options), 0);
     assert_string_equal(redis_endpoint_server(&t, 0).user, "bob");
-    redis_endpoint_fini(&t);
+    drop();
     options.sentinel_password = (char[]){""};
     assert_int_equal(init_options(&t, &options), -EINVAL);
-    redis_endpoint_fini(&t);
+    drop();
 }
 
 TEST_CASE(redact_hides_a_quoted_password)
@@ -384,10 +400,10 @@ TEST_CASE(redact_hides_a_quoted_password)
     assert_ptr_equal(redis_endpoint_redact(&t, fine), fine);
     assert_null(strstr(redis_endpoint_redact(&t, "ERR 'HELLO' 'hush'"), "hush"));
     assert_null(strstr(redis_endpoint_redact(&t, "ERR 'a-password-that-is-cut'"), "a-pass"));
-    redis_endpoint_fini(&t);
+    drop();
     make(&t, "redis://a", "");
     assert_ptr_equal(redis_endpoint_redact(&t, fine), fine);
-    redis_endpoint_fini(&t);
+    drop();
 }
 
 /* Redis quotes 128 bytes of the arguments of a command that it does not know, and writes line ends as spaces.
@@ -429,7 +445,7 @@ TEST_CASE(redact_leaves_constant_texts)
             &t, "ERR unknown command `HELLO`, with args beginning with: `3`, `AUTH`, `default`, `password`, "
                 "`pass`, `user`, `Redis`, `clients`, `time`, `e`, `Connection`, ");
         assert_string_equal(told, "ERR unknown command HELLO: Redis older than 6");
-        redis_endpoint_fini(&t);
+        drop();
     }
 }
 
@@ -439,13 +455,13 @@ TEST_CASE(password_setting_is_for_urls_without_one)
     make(&t, "redis://alice@db", "apart");
     assert_string_equal(t.user, "alice");
     assert_string_equal(t.password, "apart");
-    redis_endpoint_fini(&t);
+    drop();
     make(&t, "redis://db", "per%41cent");
     assert_string_equal(t.password, "per%41cent"); /* as it is: it is no part of a URL */
-    redis_endpoint_fini(&t);
+    drop();
     make(&t, "redis://:inside@db", "apart");
     assert_string_equal(t.password, "inside");
-    redis_endpoint_fini(&t);
+    drop();
 }
 
 TEST_CASE(description_has_no_secret)
@@ -456,7 +472,7 @@ TEST_CASE(description_has_no_secret)
         {"redis://[::1]:7000", "[::1]:7000/0"},
         {"unix://alice:s3cret@/run/redis.sock?db=1", "/run/redis.sock"},
         {"redis+sentinel://alice:s3cret@a,b/mymaster/2", "mymaster/2 by Sentinel"},
-        {"redis+cluster://alice:s3cret@a,b", "slot 0 of the cluster"},
+        {"redis+cluster://alice:s3cret@a,b", "slot 15495 of the cluster"},
     };
     for (size_t i = 0; i < TEST_COUNT(cases); i++) {
         struct redis_endpoint t;
@@ -465,7 +481,7 @@ TEST_CASE(description_has_no_secret)
         redis_endpoint_describe(&t, &out);
         assert_buf(&out, cases[i][1]);
         buf_fini(&out);
-        redis_endpoint_fini(&t);
+        drop();
     }
 }
 
