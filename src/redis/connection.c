@@ -65,31 +65,18 @@ enum {
 /* 16 KiB of invalidations take a millisecond. Further input waits for the next loop iteration. */
 static const uint64_t TURN_NS = 1000000;
 
-/* A command of the connection itself. */
-struct own_command {
-    void (*compose)(struct redis_connection *c, struct buf *out); /* appends nothing if it is not needed */
-    /* Returns NULL, or why the server cannot be used. */
-    const char *(*read)(struct redis_connection *c, const struct redis_reply *reply);
-};
+/*
+ * The commands of the connection itself: the handshake, and from INFO on the heartbeat. PING comes last: its
+ * reply extends the time for which the data of the server is trusted.
+ */
+enum own_command { HELLO, SELECT, TRACKING, INFO, PING, OWN_COMMANDS };
 
 /* A command that waits for its reply. */
 struct pending_command {
-    const struct own_command *own; /* NULL: it has `fn` */
-    redis_reply_fn fn;
+    redis_reply_fn fn; /* NULL: it is `own` */
     void *arg;
+    enum own_command own;
     uint64_t sent_ns; /* monotonic */
-};
-
-/* One attempt at one address. It is in use while it is that of its connection. */
-struct socket {
-    struct redis_connection *connection;
-    uv_poll_t poll;
-    redisContext *context;
-    struct resp_parser parser;
-    bool polling_writable; /* the kernel has not accepted all commands */
-    bool reading;          /* a part of the input that was read may not have been delivered */
-    uint64_t drained_ms;   /* when kernel and TLS were last found empty, by the boot clock */
-    size_t backlog;        /* bytes read since then */
 };
 
 struct redis_connection {
@@ -98,11 +85,20 @@ struct redis_connection {
     enum connection_state state;
     uv_timer_t timer;
     uv_prepare_t flusher; /* runs once before the loop polls: writes what the iteration has queued */
-    int handles;          /* these, until they are closed */
+    int handles;          /* these and `poll`, until they are closed */
     int tried;            /* addresses of the name */
     char address[RESOLVE_ADDRESS_SIZE]; /* the last of them */
     struct redis_status status;
-    struct socket *socket; /* NULL unless CONNECTING or later */
+
+    /* The attempt at one address. The next one begins when the handle is closed. */
+    bool is_open; /* in CONNECTING or later; all input and output is of this attempt */
+    uv_poll_t poll;
+    redisContext *context; /* freed when the handle is closed: an event may still use it */
+    struct resp_parser parser;
+    bool polling_writable; /* the kernel has not accepted all commands */
+    bool reading;          /* a part of the input that was read may not have been delivered */
+    uint64_t drained_ms;   /* when kernel and TLS were last found empty, by the boot clock */
+    size_t backlog;        /* bytes read since then */
 
     struct buf pending;       /* of struct pending_command, oldest first */
     size_t ended;             /* the first of them, which have their replies */
@@ -163,23 +159,23 @@ static void redis_connection_on_poll(uv_poll_t *poll, int status, int events);
  * `at_ms` is a time before the check that found the socket empty. Input that arrived later may not have been
  * read.
  */
-static void socket_set_drained(struct socket *s, uint64_t at_ms)
+static void redis_connection_set_drained(struct redis_connection *c, uint64_t at_ms)
 {
-    assert(at_ms >= s->drained_ms);
-    s->drained_ms = at_ms;
-    s->backlog = 0;
+    assert(at_ms >= c->drained_ms);
+    c->drained_ms = at_ms;
+    c->backlog = 0;
 }
 
 /*
  * Checks whether the socket is empty now. The end of the stream, or an error, is input too: it will be read,
  * and the connection is lost. Not inline, since its caller is called with every hit.
  */
-__attribute__((noinline)) static void socket_look(struct socket *s)
+__attribute__((noinline)) static void redis_connection_look(struct redis_connection *c)
 {
     char byte = 0;
     uint64_t now_ms = clock_boot_ms();
-    if (recv(s->context->fd, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN)
-        socket_set_drained(s, now_ms);
+    if (recv(c->context->fd, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN)
+        redis_connection_set_drained(c, now_ms);
 }
 
 /*
@@ -187,36 +183,28 @@ __attribute__((noinline)) static void socket_look(struct socket *s)
  * gets more than one loop iteration reads. Makes a system call if that was not after `since_ms`, but not
  * while input is delivered.
  */
-static uint64_t socket_drained_ms(struct socket *s, uint64_t since_ms)
+static uint64_t redis_connection_drained_ms(struct redis_connection *c, uint64_t since_ms)
 {
-    if (s->drained_ms <= since_ms && !s->reading)
-        socket_look(s);
-    return s->drained_ms;
-}
-
-/* As redisBufferWrite, which frees the output with each write. */
-static int socket_write(redisContext *context)
-{
-    ssize_t n = sdslen(context->obuf) > 0 ? context->funcs->write(context) : 0;
-    if (n > 0)
-        (void)sdsrange(context->obuf, n, -1); /* it fails only beyond SSIZE_MAX */
-    return n < 0 ? REDIS_ERR : REDIS_OK;
+    if (c->drained_ms <= since_ms && !c->reading)
+        redis_connection_look(c);
+    return c->drained_ms;
 }
 
 /*
  * Begins to connect, with options that hiredis does not set: children do not inherit the socket, and small
- * segments are sent at once. *out is owned, also after an error.
+ * segments are sent at once. The context is owned, also after an error. Returns 0 or a negative errno.
  */
-static int socket_connect(const struct redis_endpoint *endpoint, const char *address, redisContext **out)
+static int redis_connection_connect(struct redis_connection *c)
 {
-    bool is_path = endpoint->transport == REDIS_TRANSPORT_UNIX;
+    const struct redis_endpoint *e = c->options.endpoint;
+    bool is_path = e->transport == REDIS_TRANSPORT_UNIX;
     redisOptions options = {0};
     options.options = REDIS_OPT_NONBLOCK | REDIS_OPT_NO_PUSH_AUTOFREE;
     if (is_path)
-        REDIS_OPTIONS_SET_UNIX(&options, endpoint->path);
+        REDIS_OPTIONS_SET_UNIX(&options, e->path);
     else
-        REDIS_OPTIONS_SET_TCP(&options, address, endpoint->port);
-    redisContext *context = *out = redisConnectWithOptions(&options);
+        REDIS_OPTIONS_SET_TCP(&options, c->address, e->port);
+    redisContext *context = c->context = redisConnectWithOptions(&options);
     if (context == NULL)
         return -ENOMEM;
     if (context->err != 0) /* not covered: hiredis leaves errno where it reports REDIS_ERR_IO */
@@ -224,47 +212,34 @@ static int socket_connect(const struct redis_endpoint *endpoint, const char *add
     (void)fcntl(context->fd, F_SETFD, FD_CLOEXEC);
     if (!is_path)
         (void)setsockopt(context->fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
-    return 0;
+    return uv_poll_init(c->loop, &c->poll, context->fd);
 }
 
 /* It fails only where another handle has the descriptor. */
-static void socket_poll(struct socket *s, bool writable)
+static void redis_connection_poll(struct redis_connection *c, bool writable)
 {
-    s->polling_writable = writable;
-    (void)uv_poll_start(&s->poll, UV_READABLE | (writable ? UV_WRITABLE : 0), redis_connection_on_poll);
+    c->polling_writable = writable;
+    (void)uv_poll_start(&c->poll, UV_READABLE | (writable ? UV_WRITABLE : 0), redis_connection_on_poll);
 }
 
-/* Each attempt has a new one, so nothing of an old connection (half a reply, a queued command) reaches it. */
-static int socket_open(struct redis_connection *c, const char *address)
+/* Nothing of an earlier attempt (half a reply, a queued command) is left. Returns 0 or a negative errno. */
+static int redis_connection_open(struct redis_connection *c)
 {
-    struct socket *s = calloc(1, sizeof *s);
-    if (s == NULL)
-        return -ENOMEM;
-    int err = socket_connect(c->options.endpoint, address, &s->context);
-    if (err == 0)
-        err = uv_poll_init(c->loop, &s->poll, s->context->fd);
+    int err = redis_connection_connect(c);
     if (err != 0) {
-        redisFree(s->context);
-        free(s);
+        redisFree(c->context);
         return err;
     }
-    resp_init(&s->parser);
+    resp_init(&c->parser);
     if (c->options.bytes_max != 0)
-        s->parser.bytes_max = c->options.bytes_max;
-    s->connection = c;
-    s->poll.data = s;
-    c->socket = s;
-    socket_poll(s, true);
+        c->parser.bytes_max = c->options.bytes_max;
+    c->reading = false;
+    c->drained_ms = c->backlog = 0;
+    c->poll.data = c;
+    c->handles++;
+    c->is_open = true;
+    redis_connection_poll(c, true);
     return 0;
-}
-
-/* The context is freed with the handle: an event that is being delivered may still use it. */
-static void socket_on_closed(uv_handle_t *handle)
-{
-    struct socket *s = handle->data;
-    redisFree(s->context);
-    resp_fini(&s->parser);
-    free(s);
 }
 
 /* --- sending --- */
@@ -282,11 +257,10 @@ static void redis_connection_flush_later(struct redis_connection *c)
  */
 static int redis_connection_reserve(struct redis_connection *c, size_t count, size_t size)
 {
-    redisContext *context = c->socket->context;
-    sds output = pending_reserve(c, count) == 0 ? sdsMakeRoomFor(context->obuf, size) : NULL;
+    sds output = pending_reserve(c, count) == 0 ? sdsMakeRoomFor(c->context->obuf, size) : NULL;
     if (output == NULL)
         return -ENOMEM;
-    context->obuf = output;
+    c->context->obuf = output;
     if (c->unsent_since_ns == 0) {
         c->unsent_since_ns = clock_now_ns();
         redis_connection_flush_later(c);
@@ -298,8 +272,7 @@ static int redis_connection_reserve(struct redis_connection *c, size_t count, si
 static void redis_connection_queue(struct redis_connection *c, struct span text,
                                    struct pending_command command)
 {
-    redisContext *context = c->socket->context;
-    context->obuf = sdscatlen(context->obuf, text.data, text.len);
+    c->context->obuf = sdscatlen(c->context->obuf, text.data, text.len);
     command.sent_ns = c->unsent_since_ns;
     buf_append(&c->pending, &command, sizeof command);
 }
@@ -354,17 +327,19 @@ int redis_connection_send(struct redis_connection *c, struct span command, bool 
 
 static void redis_connection_end_command(struct redis_connection *c, const struct pending_command *command,
                                          const struct redis_reply *reply);
+static void redis_connection_on_poll_closed(uv_handle_t *poll);
 
 /* Fails all pending commands, oldest first. */
 static void redis_connection_drop_socket(struct redis_connection *c)
 {
     assert(!redis_connection_is_usable(c));
-    if (c->socket == NULL)
+    if (!c->is_open)
         return;
-    uv_close((uv_handle_t *)&c->socket->poll, socket_on_closed);
-    c->socket = NULL;
+    uv_close((uv_handle_t *)&c->poll, redis_connection_on_poll_closed);
+    c->is_open = false;
     c->unsent_since_ns = 0;
-    (void)uv_prepare_stop(&c->flusher); /* cannot fail */
+    (void)uv_timer_stop(&c->timer); /* neither can fail */
+    (void)uv_prepare_stop(&c->flusher);
     while (pending_oldest(c) != NULL) {
         struct pending_command command = pending_pop(c);
         redis_connection_end_command(c, &command, NULL);
@@ -390,48 +365,21 @@ void redis_connection_fail(struct redis_connection *c, const char *why)
     STATE_ENTER(&c->state, CONNECTING, NEXT);
     if (c->options.on_address_failed != NULL)
         c->options.on_address_failed(c->options.arg, why);
+    bool was_open = c->is_open;
     redis_connection_drop_socket(c);
-    if (c->state == CONNECTING) /* no callback has closed the connection */
+    if (!was_open && c->state == CONNECTING) /* no callback has closed the connection */
         redis_connection_connect_next(c);
 }
 
 /* --- the commands of the handshake, and of the heartbeat --- */
 
-static void redis_connection_compose_hello(struct redis_connection *c, struct buf *out)
-{
-    const struct redis_endpoint *e = c->options.endpoint;
-    const char *name = c->options.shared->client_name;
-    if (e->password != NULL)
-        command_write(out, 7, (const char *[]){"HELLO", "3", "AUTH", e->user, e->password, "SETNAME", name});
-    else
-        command_write(out, 4, (const char *[]){"HELLO", "3", "SETNAME", name});
-}
-
 static const char *redis_connection_read_hello(struct redis_connection *c, const struct redis_reply *reply)
 {
-    if (reply->type == REPLY_ERROR)
-        return reply->str;
     c->no_tracking_reason = redis_server_check_hello(reply);
     const char *problem = redis_server_check_mode(reply, redis_endpoint_is_cluster(c->options.endpoint));
     if (problem != NULL)
         c->status.failure = REDIS_FAILURE_REJECTED;
     return problem;
-}
-
-/* The first database needs none. */
-static void redis_connection_compose_select(struct redis_connection *c, struct buf *out)
-{
-    if (c->options.endpoint->db == 0)
-        return;
-    command_begin(out, 2);
-    command_add(out, SPAN("SELECT"));
-    command_add_int(out, c->options.endpoint->db);
-}
-
-static const char *redis_connection_read_select(struct redis_connection *c, const struct redis_reply *reply)
-{
-    (void)c;
-    return reply->type == REPLY_ERROR ? reply->str : NULL;
 }
 
 /* The prefixes of one connection must not overlap. */
@@ -453,12 +401,30 @@ static void redis_connection_compose_broadcast(const struct redis_tracking *trac
     buf_fini(&prefix);
 }
 
-static void redis_connection_compose_tracking(struct redis_connection *c, struct buf *out)
+/* Appends nothing if the command is not needed. */
+static void redis_connection_compose(const struct redis_connection *c, enum own_command own, struct buf *out)
 {
-    if (c->options.tracking.mode == REDIS_TRACKING_BROADCAST)
-        redis_connection_compose_broadcast(&c->options.tracking, out);
-    else if (c->options.tracking.mode == REDIS_TRACKING_KEYS)
+    const struct redis_connection_options *o = &c->options;
+    const struct redis_endpoint *e = o->endpoint;
+    const char *name = o->shared->client_name;
+    char db[INT64_DIGITS_MAX];
+    if (own == HELLO && e->password != NULL) {
+        command_write(out, 7, (const char *[]){"HELLO", "3", "AUTH", e->user, e->password, "SETNAME", name});
+    } else if (own == HELLO) {
+        command_write(out, 4, (const char *[]){"HELLO", "3", "SETNAME", name});
+    } else if (own == SELECT && e->db != 0) {
+        (void)snprintf(db, sizeof db, "%d", e->db);
+        command_write(out, 2, (const char *[]){"SELECT", db});
+    } else if (own == TRACKING && o->tracking.mode == REDIS_TRACKING_BROADCAST) {
+        redis_connection_compose_broadcast(&o->tracking, out);
+    } else if (own == TRACKING && o->tracking.mode == REDIS_TRACKING_KEYS) {
         command_write(out, 4, (const char *[]){"CLIENT", "TRACKING", "ON", "OPTOUT"});
+    } else if (own == INFO && (!o->queries_only || o->role != REDIS_ROLE_UNKNOWN) &&
+               !c->status.server.info_denied) {
+        command_write(out, 2, (const char *[]){"INFO", "replication"});
+    } else if (own == PING && !o->queries_only) {
+        command_write(out, 1, (const char *[]){"PING"});
+    }
 }
 
 /* If it is refused for a moment only, the whole connection would cache nothing. */
@@ -476,13 +442,6 @@ static const char *redis_connection_read_tracking(struct redis_connection *c, co
     return NULL;
 }
 
-static void redis_connection_compose_info(struct redis_connection *c, struct buf *out)
-{
-    bool has_role = !c->options.queries_only || c->options.role != REDIS_ROLE_UNKNOWN;
-    if (has_role && !c->status.server.info_denied)
-        command_write(out, 2, (const char *[]){"INFO", "replication"});
-}
-
 static const char *redis_connection_read_info(struct redis_connection *c, const struct redis_reply *reply)
 {
     const char *problem =
@@ -497,42 +456,31 @@ static const char *redis_connection_read_info(struct redis_connection *c, const 
     return problem;
 }
 
-static void redis_connection_compose_ping(struct redis_connection *c, struct buf *out)
+/* Returns NULL, or why the server cannot be used. */
+static const char *redis_connection_read_own(struct redis_connection *c, enum own_command own,
+                                             const struct redis_reply *reply)
 {
-    if (!c->options.queries_only)
-        command_write(out, 1, (const char *[]){"PING"});
-}
-
-/* A master that cannot save to its disk replies to PING with MISCONF, but can still be read. */
-static const char *redis_connection_read_ping(struct redis_connection *c, const struct redis_reply *reply)
-{
-    if (reply->type == REPLY_ERROR && !reply_is_error(reply, SPAN("MISCONF ")))
+    if (own == TRACKING)
+        return redis_connection_read_tracking(c, reply);
+    if (own == INFO)
+        return redis_connection_read_info(c, reply);
+    /* a master that cannot save to its disk replies to PING with MISCONF, but can still be read */
+    if (reply->type == REPLY_ERROR && !(own == PING && reply_is_error(reply, SPAN("MISCONF "))))
         return reply->str;
-    c->status.last_pong_ms = c->heartbeat_sent_ms;
-    return NULL;
+    if (own == PING)
+        c->status.last_pong_ms = c->heartbeat_sent_ms;
+    return own == HELLO ? redis_connection_read_hello(c, reply) : NULL;
 }
 
-enum { HELLO, SELECT, TRACKING, INFO, PING, OWN_COMMANDS };
-
-/* PING comes last: its reply extends the time for which the data of the server is trusted. */
-static const struct own_command OWN[OWN_COMMANDS] = {
-    [HELLO] = {redis_connection_compose_hello, redis_connection_read_hello},
-    [SELECT] = {redis_connection_compose_select, redis_connection_read_select},
-    [TRACKING] = {redis_connection_compose_tracking, redis_connection_read_tracking},
-    [INFO] = {redis_connection_compose_info, redis_connection_read_info},
-    [PING] = {redis_connection_compose_ping, redis_connection_read_ping},
-};
-
-/* Sends these commands from `first` on, as far as they are needed: HELLO, the handshake; INFO, a heartbeat.
- */
-static void redis_connection_send_own(struct redis_connection *c, int first)
+/* Sends these commands from `own` on, as far as they are needed. */
+static void redis_connection_send_own(struct redis_connection *c, enum own_command own)
 {
     int err = 0;
     struct buf command = BUF_INIT;
     c->heartbeat_sent_ms = clock_boot_ms();
-    for (const struct own_command *own = OWN + first; own < OWN + OWN_COMMANDS && err == 0; own++) {
+    for (; own < OWN_COMMANDS && err == 0; own++) {
         buf_clear(&command);
-        own->compose(c, &command);
+        redis_connection_compose(c, own, &command);
         err = buf_error(&command);
         if (err == 0 && command.len > 0)
             err = redis_connection_reserve(c, 1, command.len);
@@ -548,11 +496,11 @@ static void redis_connection_send_own(struct redis_connection *c, int first)
         redis_connection_fail(c, "out of memory");
 }
 
-static void redis_connection_end_own(struct redis_connection *c, const struct own_command *own,
+static void redis_connection_end_own(struct redis_connection *c, enum own_command own,
                                      const struct redis_reply *reply)
 {
     bool is_beat = c->heartbeat_due;
-    const char *problem = own->read(c, reply);
+    const char *problem = redis_connection_read_own(c, own, reply);
     assert(c->replies_due > 0);
     if (problem != NULL) {
         redis_connection_fail(c, problem);
@@ -571,20 +519,10 @@ static void redis_connection_end_own(struct redis_connection *c, const struct ow
 static void redis_connection_end_command(struct redis_connection *c, const struct pending_command *command,
                                          const struct redis_reply *reply)
 {
-    if (command->own == NULL)
+    if (command->fn != NULL)
         command->fn(command->arg, reply, REDIS_ORIGIN_STREAM);
     else if (reply != NULL)
         redis_connection_end_own(c, command->own, reply);
-}
-
-static void redis_connection_on_connected(struct redis_connection *c)
-{
-    STATE_ENTER(&c->state, HANDSHAKE, NEXT);
-    c->replies_due = 0;
-    c->status.tracking = false;
-    redis_server_init(&c->status.server, &c->options.shared->replication, c->status.address,
-                      c->options.endpoint->port);
-    redis_connection_send_own(c, HELLO);
 }
 
 /* --- the heartbeat --- */
@@ -605,7 +543,7 @@ static void redis_connection_heartbeat(struct redis_connection *c)
 {
     const uint64_t sent_ms = c->heartbeat_sent_ms;
     bool silent =
-        c->silence >= REDIS_CONNECTION_SILENCE_MAX && socket_drained_ms(c->socket, sent_ms) > sent_ms;
+        c->silence >= REDIS_CONNECTION_SILENCE_MAX && redis_connection_drained_ms(c, sent_ms) > sent_ms;
     if (silent || c->waits >= REDIS_CONNECTION_WAITS_MAX) {
         redis_connection_fail(c, silent ? "no reply in time" : "a reply did not end in time");
         return;
@@ -728,41 +666,45 @@ static void redis_connection_fail_as(struct redis_connection *c, const char *why
 /* The start of TLS, reading or writing has failed. */
 static void redis_connection_fail_io(struct redis_connection *c)
 {
-    bool rejected = c->options.endpoint->tls != NULL && redis_tls_explain(c->socket->context);
-    redis_connection_fail_as(c, c->socket->context->errstr,
+    bool rejected = c->options.endpoint->tls != NULL && redis_tls_explain(c->context);
+    redis_connection_fail_as(c, c->context->errstr,
                              rejected ? REDIS_FAILURE_REJECTED : REDIS_FAILURE_PASSING);
 }
 
+/* hiredis' redisBufferWrite frees the output with each write. */
 static void redis_connection_on_prepare(uv_prepare_t *flusher)
 {
     struct redis_connection *c = flusher->data;
-    struct socket *s = c->socket;
+    redisContext *context = c->context;
     (void)uv_prepare_stop(flusher); /* cannot fail */
     c->unsent_since_ns = 0;
-    if (socket_write(s->context) != REDIS_OK) {
+    ssize_t n = sdslen(context->obuf) > 0 ? context->funcs->write(context) : 0;
+    if (n < 0) {
         redis_connection_fail_io(c);
         return;
     }
+    if (n > 0)
+        (void)sdsrange(context->obuf, n, -1); /* it fails only beyond SSIZE_MAX */
     /* While TLS must read first (its handshake) the socket is always writable, so it waits for input. */
-    bool wait_writable = sdslen(s->context->obuf) > 0 &&
-                         (c->options.endpoint->tls == NULL || !redis_tls_wants_read(s->context));
-    if (wait_writable != s->polling_writable)
-        socket_poll(s, wait_writable);
+    bool wait_writable =
+        sdslen(context->obuf) > 0 && (c->options.endpoint->tls == NULL || !redis_tls_wants_read(context));
+    if (wait_writable != c->polling_writable)
+        redis_connection_poll(c, wait_writable);
 }
 
-/*
- * The first event means that connect() has ended; reading tells how. False when the socket is not in use any
- * more.
- */
-static bool redis_connection_finish_connecting(struct redis_connection *c)
+/* The first event means that connect() has ended; reading tells how. */
+static void redis_connection_begin_handshake(struct redis_connection *c)
 {
-    struct socket *s = c->socket;
     const struct redis_endpoint *e = c->options.endpoint;
-    if (e->tls != NULL && redis_tls_start(s->context, e->tls, e->host) != 0)
+    if (e->tls != NULL && redis_tls_start(c->context, e->tls, e->host) != 0) {
         redis_connection_fail_io(c);
-    else
-        redis_connection_on_connected(c);
-    return c->socket == s;
+        return;
+    }
+    STATE_ENTER(&c->state, HANDSHAKE, NEXT);
+    c->replies_due = 0;
+    c->status.tracking = false;
+    redis_server_init(&c->status.server, &c->options.shared->replication, c->status.address, e->port);
+    redis_connection_send_own(c, HELLO);
 }
 
 /*
@@ -771,14 +713,13 @@ static bool redis_connection_finish_connecting(struct redis_connection *c)
  */
 static bool redis_connection_deliver(struct redis_connection *c, size_t n, uint64_t read_ns)
 {
-    struct socket *s = c->socket;
-    const uint64_t arriving = resp_arriving(&s->parser);
-    resp_received(&s->parser, n);
+    const uint64_t arriving = resp_arriving(&c->parser);
+    resp_received(&c->parser, n);
     for (;;) {
         const struct redis_reply *reply = NULL;
-        switch (resp_parse(&s->parser, &reply)) {
+        switch (resp_parse(&c->parser, &reply)) {
         case RESP_INCOMPLETE:
-            if (arriving != 0 && resp_arriving(&s->parser) == arriving)
+            if (arriving != 0 && resp_arriving(&c->parser) == arriving)
                 c->silence = 0;
             return true;
         case RESP_REPLY:
@@ -788,12 +729,12 @@ static bool redis_connection_deliver(struct redis_connection *c, size_t n, uint6
             redis_connection_on_push(c, reply);
             break;
         case RESP_ERROR:
-            redis_connection_fail_as(c, s->parser.error,
-                                     s->parser.error == resp_no_memory ? REDIS_FAILURE_PASSING
+            redis_connection_fail_as(c, c->parser.error,
+                                     c->parser.error == resp_no_memory ? REDIS_FAILURE_PASSING
                                                                        : REDIS_FAILURE_INVALID);
             return false;
         }
-        if (c->socket != s)
+        if (!c->is_open)
             return false;
     }
 }
@@ -802,21 +743,20 @@ static bool redis_connection_deliver(struct redis_connection *c, size_t n, uint6
  * True when a read that returned `n` bytes has found the socket empty. A short read has not: the end of the
  * stream may be behind it, and TLS returns one record at a time. TLS is empty only if it waits for input.
  */
-static bool socket_is_empty_after(const struct socket *s, size_t n)
+static bool redis_connection_is_empty_after(const struct redis_connection *c, size_t n)
 {
     /* not covered: TLS that is empty waits for input, but while it negotiates new keys */
-    return n == 0 && (s->connection->options.endpoint->tls == NULL || redis_tls_wants_read(s->context));
+    return n == 0 && (c->options.endpoint->tls == NULL || redis_tls_wants_read(c->context));
 }
 
 /* The process may have been stopped before the read, so the time is taken after it. */
 static void redis_connection_count_backlog(struct redis_connection *c, size_t n)
 {
-    struct socket *s = c->socket;
-    s->backlog += n;
-    if (c->state != READY || c->options.queries_only || s->backlog < BACKLOG_MIN)
+    c->backlog += n;
+    if (c->state != READY || c->options.queries_only || c->backlog < BACKLOG_MIN)
         return;
     uint64_t now_ms = clock_boot_ms();
-    if (now_ms - s->drained_ms > REDIS_CONNECTION_BACKLOG_MS)
+    if (now_ms - c->drained_ms > REDIS_CONNECTION_BACKLOG_MS)
         c->backlog_ms = now_ms;
 }
 
@@ -833,20 +773,19 @@ static bool redis_connection_has_backlog(const struct redis_connection *c)
  */
 static bool redis_connection_read_available(struct redis_connection *c)
 {
-    struct socket *s = c->socket;
     uint64_t began_ns = clock_now_ns();
     bool enough = false;
     if (c->options.shared->loop_lag != NULL)
         loop_lag_begin_at(c->options.shared->loop_lag, began_ns);
-    s->reading = true;
+    c->reading = true;
     for (size_t total = 0; !enough;) {
         uint64_t read_ms = clock_boot_ms();
-        char *room = resp_reserve(&s->parser, READ_MAX);
+        char *room = resp_reserve(&c->parser, READ_MAX);
         if (room == NULL) {
             redis_connection_fail_as(c, resp_no_memory, REDIS_FAILURE_PASSING);
             return false;
         }
-        ssize_t n = s->context->funcs->read(s->context, room, READ_MAX);
+        ssize_t n = c->context->funcs->read(c->context, room, READ_MAX);
         if (n < 0) {
             redis_connection_fail_io(c);
             return false;
@@ -854,31 +793,32 @@ static bool redis_connection_read_available(struct redis_connection *c)
         if (n > 0 && !redis_connection_deliver(c, (size_t)n, clock_now_ns()))
             return false;
         redis_connection_count_backlog(c, (size_t)n);
-        bool is_empty = socket_is_empty_after(s, (size_t)n);
+        bool is_empty = redis_connection_is_empty_after(c, (size_t)n);
         if (is_empty)
-            socket_set_drained(s, read_ms);
+            redis_connection_set_drained(c, read_ms);
         total += (size_t)n;
         /* not covered: a socket without input is drained, but while TLS negotiates new keys */
         enough = is_empty || n == 0 || total >= TURN_MAX || clock_now_ns() - began_ns > TURN_NS;
     }
-    s->reading = false;
-    if (s->backlog == 0 && redis_connection_has_backlog(c) && c->replies_due == 0)
+    c->reading = false;
+    if (c->backlog == 0 && redis_connection_has_backlog(c) && c->replies_due == 0)
         redis_connection_send_own(c, INFO);
-    return c->socket == s;
+    return c->is_open;
 }
 
 static void redis_connection_on_poll(uv_poll_t *poll, int status, int events)
 {
-    const struct socket *s = poll->data;
-    struct redis_connection *c = s->connection;
-    if (c->state == CONNECTING && !redis_connection_finish_connecting(c))
+    struct redis_connection *c = poll->data;
+    if (c->state == CONNECTING)
+        redis_connection_begin_handshake(c);
+    if (!c->is_open)
         return;
     /* libuv reports every error as EBADF; reading finds which it is, behind an error reply */
     if ((status != 0 || (events & UV_READABLE) != 0) && !redis_connection_read_available(c))
         return;
     if (status != 0)
         redis_connection_fail_as(c, uv_strerror(status), REDIS_FAILURE_PASSING);
-    else if (sdslen(s->context->obuf) > 0)
+    else if (sdslen(c->context->obuf) > 0)
         redis_connection_flush_later(c);
 }
 
@@ -886,14 +826,14 @@ static void redis_connection_on_poll(uv_poll_t *poll, int status, int events)
 
 static void redis_connection_connect_next(struct redis_connection *c)
 {
-    assert(c->state == CONNECTING && c->socket == NULL && pending_oldest(c) == NULL);
+    assert(c->state == CONNECTING && !c->is_open && pending_oldest(c) == NULL);
     if (c->status.addresses > 0) {
         unsigned at = (c->options.first_address + (unsigned)c->tried++) % (unsigned)c->status.addresses;
         memcpy(c->address, c->resolver.result.address[at], sizeof c->address);
         c->status.address = c->address;
     }
     redis_connection_start_timer(c, c->options.limit_ms);
-    int err = socket_open(c, c->status.address);
+    int err = redis_connection_open(c);
     c->status.failure = err == -EACCES ? REDIS_FAILURE_REJECTED : REDIS_FAILURE_PASSING;
     if (err != 0)
         redis_connection_fail(c, strerror(-err));
@@ -990,6 +930,17 @@ static void redis_connection_on_handle_closed(uv_handle_t *handle)
     free(c);
 }
 
+static void redis_connection_on_poll_closed(uv_handle_t *poll)
+{
+    struct redis_connection *c = poll->data;
+    redisFree(c->context);
+    resp_fini(&c->parser);
+    bool is_next = c->state == CONNECTING;
+    redis_connection_on_handle_closed(poll);
+    if (is_next)
+        redis_connection_connect_next(c);
+}
+
 void redis_connection_close(struct redis_connection *c)
 {
     STATE_ENTER(&c->state, CLOSED, NEXT);
@@ -1012,6 +963,6 @@ const struct redis_status *redis_connection_status(const struct redis_connection
 uint64_t redis_connection_drained_until_ms(struct redis_connection *c, uint64_t at_ms)
 {
     assert(c->state == READY);
-    uint64_t drained_ms = socket_drained_ms(c->socket, at_ms - REDIS_CONNECTION_BACKLOG_MS);
+    uint64_t drained_ms = redis_connection_drained_ms(c, at_ms - REDIS_CONNECTION_BACKLOG_MS);
     return redis_connection_has_backlog(c) ? 0 : drained_ms + REDIS_CONNECTION_BACKLOG_MS;
 }
