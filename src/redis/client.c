@@ -9,7 +9,6 @@
 #include "redis/server.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
 
 /* Replies of any size are accepted: the program asked for them. */
@@ -61,27 +60,11 @@ bool redis_client_is_lost(const struct redis_client *c)
 }
 
 /* Keeps the reason of a failure. */
-__attribute__((format(printf, 2, 3))) static void redis_client_explain(struct redis_client *c,
-                                                                       const char *format, ...)
+static void redis_client_explain(struct redis_client *c, const char *what, const char *why)
 {
-    va_list args;
-    va_start(args, format);
-    buf_set_message(&c->error, format, args);
-    va_end(args);
-}
-
-/* Names the server of an attempt where there may be others: one that was discovered, or one of many
- * addresses. */
-static void redis_client_name_server(struct redis_client *c, struct buf *out)
-{
-    struct redis_endpoint server = c->server;
-    const struct redis_status *status = redis_connection_status(c->connection);
-    if (status->addresses > 1)
-        server.host = (char *)(uintptr_t)status->address; /* it is only read */
-    else if (!redis_endpoint_is_discovered(redis_client_endpoint(c)))
-        return;
-    redis_endpoint_describe(&server, out);
-    buf_append_str(out, ": ");
+    buf_clear(&c->error);
+    buf_append_str(&c->error, what);
+    buf_append_str(&c->error, why);
 }
 
 /* --- the connection --- */
@@ -115,30 +98,40 @@ static void redis_client_disconnect(struct redis_client *c)
     buf_clear(&c->replies);
 }
 
-/* An attempt has failed. A permanent reason remains while other servers and addresses are tried. */
+/*
+ * An attempt has failed. A permanent reason remains while other servers and addresses are tried. The server
+ * is named where there may be others: one that was discovered, or one of many addresses.
+ */
 static void redis_client_on_address_failed(void *arg, const char *why)
 {
     struct redis_client *c = arg;
-    const enum redis_failure failure = redis_connection_status(c->connection)->failure;
-    const bool is_refused = failure == REDIS_FAILURE_REFUSED;
-    const char *kind = is_refused                         ? "Redis refused: "
-                       : failure == REDIS_FAILURE_INVALID ? "this is not a Redis server: it has sent "
-                                                          : "";
-    struct buf server = BUF_INIT;
+    const struct redis_endpoint *endpoint = redis_client_endpoint(c);
+    const struct redis_status *status = redis_connection_status(c->connection);
+    const enum redis_failure failure = status->failure;
+    struct redis_endpoint server = c->server;
     if (c->rejected)
         return;
-    redis_client_name_server(c, &server);
-    redis_client_explain(c, "%s%s%s", server.len > 0 ? buf_message(&server) : "", kind,
-                         is_refused ? redis_endpoint_redact(redis_client_endpoint(c), why) : why);
-    c->rejected = is_refused ? !redis_server_is_unavailable(span_of(why)) : failure != REDIS_FAILURE_PASSING;
-    buf_fini(&server);
+    buf_clear(&c->error);
+    if (status->addresses > 1)
+        server.host = (char *)(uintptr_t)status->address; /* it is only read */
+    if (status->addresses > 1 || redis_endpoint_is_discovered(endpoint)) {
+        redis_endpoint_describe(&server, &c->error);
+        buf_append_str(&c->error, ": ");
+    }
+    if (failure == REDIS_FAILURE_REFUSED)
+        buf_printf(&c->error, "Redis refused: %s", redis_endpoint_redact(endpoint, why));
+    else
+        buf_printf(&c->error, "%s%s",
+                   failure == REDIS_FAILURE_INVALID ? "this is not a Redis server: it has sent " : "", why);
+    c->rejected = failure == REDIS_FAILURE_REFUSED ? !redis_server_is_unavailable(span_of(why))
+                                                   : failure != REDIS_FAILURE_PASSING;
 }
 
 static void redis_client_on_lost(void *arg, const char *why)
 {
     struct redis_client *c = arg;
     if (c->ready)
-        redis_client_explain(c, "the connection to Redis was lost: %s", why);
+        redis_client_explain(c, "the connection to Redis was lost: ", why);
     else
         redis_client_on_address_failed(c, why);
     redis_client_drop_connection(c);
@@ -217,7 +210,7 @@ static int redis_client_connect_to(struct redis_client *c, const struct redis_en
     c->is_locator = is_locator;
     c->ready = false;
     if (redis_connection_new(&c->loop, &options, &c->connection) != 0)
-        redis_client_explain(c, "out of memory");
+        redis_client_explain(c, "out of memory", "");
     while (c->connection != NULL && !c->ready)
         (void)uv_run(&c->loop, UV_RUN_ONCE);
     return c->connection != NULL ? 0 : -EIO;
@@ -298,7 +291,7 @@ static void redis_client_await(struct redis_client *c, uint64_t limit_ms)
     (void)uv_timer_stop(&c->alarm);
     if (c->replies.len > 0 || c->connection == NULL)
         return;
-    redis_client_explain(c, "no reply in time");
+    redis_client_explain(c, "no reply in time", "");
     redis_client_drop_connection(c);
 }
 
@@ -310,8 +303,8 @@ const struct redis_reply *redis_client_receive(struct redis_client *c, int limit
     if (c->reply == NULL || !redis_endpoint_is_cluster(redis_client_endpoint(c)) ||
         !cluster_is_migrating(c->reply))
         return c->reply;
-    redis_client_explain(
-        c, "the keys are migrating to another node of the cluster: try again when that has ended");
+    redis_client_explain(c, "the keys are migrating to another node of the cluster",
+                         ": try again when that has ended");
     return NULL;
 }
 

@@ -11,15 +11,8 @@
  * There is a socket only in CONNECTING, HANDSHAKE and READY, and commands are pending only while there is
  * one. They end while no further command is accepted.
  *
- * The handshake is HELLO (with authentication and client name), SELECT, CLIENT TRACKING, INFO replication and
- * PING, sent together. INFO may be denied (server.h). If tracking is refused, or Redis is too old to order
- * invalidations correctly, the connection is used without it. All else must succeed: PING fails while Redis
- * loads its data.
- *
- * INFO and PING are the heartbeat, too (server.h). A replica that has lost its master, and a server whose
- * role has changed, count as a lost connection. The loss counts from the moment until which the data was
- * known to be valid. An error reply to PING is a lost connection as well (a busy script, a replica with
- * replica-serve-stale-data no).
+ * All commands of the handshake must succeed, but for INFO, which may be denied (server.h), and tracking. An
+ * error reply to PING is a lost connection (a busy script, a replica with replica-serve-stale-data no).
  */
 #include "redis/connection.h"
 
@@ -27,7 +20,6 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/state.h"
-#include "redis/resolver.h"
 #include "redis/resp.h"
 #include "redis/tls.h"
 
@@ -39,6 +31,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
+#include <sys/param.h>
 #include <sys/socket.h>
 
 enum connection_state { BEGINNING, RESOLVING, CONNECTING, HANDSHAKE, READY, LOST, CLOSED };
@@ -87,7 +80,6 @@ struct redis_connection {
     uv_prepare_t flusher; /* runs once before the loop polls: writes what the iteration has queued */
     int handles;          /* these and `poll`, until they are closed */
     int tried;            /* addresses of the name */
-    char address[RESOLVE_ADDRESS_SIZE]; /* the last of them */
     struct redis_status status;
 
     /* The attempt at one address. The next one begins when the handle is closed. */
@@ -203,7 +195,7 @@ static int redis_connection_connect(struct redis_connection *c)
     if (is_path)
         REDIS_OPTIONS_SET_UNIX(&options, e->path);
     else
-        REDIS_OPTIONS_SET_TCP(&options, c->address, e->port);
+        REDIS_OPTIONS_SET_TCP(&options, c->status.address, e->port);
     redisContext *context = c->context = redisConnectWithOptions(&options);
     if (context == NULL)
         return -ENOMEM;
@@ -444,15 +436,15 @@ static const char *redis_connection_read_tracking(struct redis_connection *c, co
 
 static const char *redis_connection_read_info(struct redis_connection *c, const struct redis_reply *reply)
 {
-    const char *problem =
-        redis_server_take_info(&c->status.server, reply, c->options.role, c->heartbeat_sent_ms);
-    if (problem == NULL && c->status.server.info_denied)
+    struct redis_server *server = &c->status.server;
+    const char *problem = redis_server_take_info(server, reply, c->options.role, c->heartbeat_sent_ms);
+    if (problem == NULL && server->info_denied)
         redis_connection_log_denial(c, "redis denies INFO: a replica that lost its master cannot be detected",
                                     reply);
     if (problem == NULL && c->options.check_role != NULL)
-        problem = c->options.check_role(c->options.arg, &c->status.server, c->heartbeat_sent_ms);
+        problem = c->options.check_role(c->options.arg, server, c->heartbeat_sent_ms);
     if (problem != NULL)
-        redis_server_invalidate(&c->status.server, c->status.last_pong_ms);
+        server->valid_until_ms = MIN(server->valid_until_ms, c->status.last_pong_ms);
     return problem;
 }
 
@@ -829,8 +821,7 @@ static void redis_connection_connect_next(struct redis_connection *c)
     assert(c->state == CONNECTING && !c->is_open && pending_oldest(c) == NULL);
     if (c->status.addresses > 0) {
         unsigned at = (c->options.first_address + (unsigned)c->tried++) % (unsigned)c->status.addresses;
-        memcpy(c->address, c->resolver.result.address[at], sizeof c->address);
-        c->status.address = c->address;
+        memcpy(c->status.address, c->resolver.result.address[at], RESOLVE_ADDRESS_SIZE);
     }
     redis_connection_start_timer(c, c->options.limit_ms);
     int err = redis_connection_open(c);
@@ -935,10 +926,12 @@ static void redis_connection_on_poll_closed(uv_handle_t *poll)
     struct redis_connection *c = poll->data;
     redisFree(c->context);
     resp_fini(&c->parser);
-    bool is_next = c->state == CONNECTING;
-    redis_connection_on_handle_closed(poll);
-    if (is_next)
-        redis_connection_connect_next(c);
+    if (c->state != CONNECTING) {
+        redis_connection_on_handle_closed(poll);
+        return;
+    }
+    c->handles--;
+    redis_connection_connect_next(c);
 }
 
 void redis_connection_close(struct redis_connection *c)

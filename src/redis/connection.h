@@ -18,6 +18,7 @@
 #include "redis/endpoint.h"
 #include "redis/metrics.h"
 #include "redis/reply.h"
+#include "redis/resolver.h"
 #include "redis/server.h"
 
 #include <uv.h>
@@ -143,9 +144,10 @@ bool redis_connection_is_usable(const struct redis_connection *c);
 
 /* What is known of a connection, and of the attempts at its addresses. */
 struct redis_status {
-    int addresses;       /* of the name; 0 before it was looked up */
-    const char *address; /* the numeric one in use, or tried last; NULL: a local socket, or none */
-    bool timed_out;      /* the connection was lost because of a time limit, or an address failed by one */
+    int addresses;                      /* of the name; 0 before it was looked up */
+    char address[RESOLVE_ADDRESS_SIZE]; /* the numeric one in use, or tried last; empty: a local socket, or
+                                           none */
+    bool timed_out; /* the connection was lost because of a time limit, or an address failed by one */
     enum redis_failure failure; /* the kind of the last failure, of the connection or of an address */
     struct redis_server server;
     bool tracking; /* Redis has agreed to push invalidations */

@@ -5,6 +5,7 @@
 #include "redis/tls.h"
 
 #include <errno.h>
+#include <openssl/ssl.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/param.h>
@@ -336,7 +337,7 @@ void redis_config_unref(struct redis_config *c)
 {
     if (c == NULL || atomic_fetch_sub_explicit(&c->references, 1, memory_order_acq_rel) > 1)
         return;
-    redis_tls_free(c->endpoint.tls);
+    SSL_CTX_free(c->endpoint.tls);
     explicit_bzero(c->texts, c->size);
     free(c);
 }

@@ -17,12 +17,8 @@
 
 #include <strings.h>
 
-enum {
-    /* Queries to the master itself, when no other server had an answer, before these are tried again. */
-    QUERIES_OF_MASTER = 5,
-    /* The limit of an answer, in bytes. */
-    ANSWER_MAX = 16 * 1024 * 1024
-};
+/* Queries to the master itself, when no other server had an answer, before these are tried again. */
+enum { QUERIES_OF_MASTER = 5 };
 
 /* --- the servers: those of the endpoint, and then those of the last answer --- */
 
@@ -55,9 +51,9 @@ static bool locator_select_server(struct locator *l)
 static bool locator_queries_master(const struct locator *l)
 {
     const struct redis_address *master = &l->answer.master;
-    const char *address = redis_connection_status(l->connection)->address;
-    return master->port == l->server.port && (strcasecmp(l->server.host, master->host) == 0 ||
-                                              (address != NULL && strcmp(address, master->host) == 0));
+    return master->port == l->server.port &&
+           (strcasecmp(l->server.host, master->host) == 0 ||
+            strcmp(redis_connection_status(l->connection)->address, master->host) == 0);
 }
 
 /* --- the connection --- */
@@ -72,7 +68,7 @@ static void locator_start_timer(struct locator *l, uint64_t ms)
 /* The server has answered, and its next query is not sent yet. */
 static bool locator_is_idle(const struct locator *l)
 {
-    return l->connection != NULL && l->command < 0;
+    return l->answered && l->replies == l->commands;
 }
 
 static void locator_log(const struct locator *l, enum log_level level, const char *message, const char *why)
@@ -115,7 +111,6 @@ static void locator_on_answered(struct locator *l)
 {
     metric_add(l->connected, !l->answered);
     l->answered = true;
-    l->command = -1;
     if (l->failures >= locator_server_count(l))
         log_text(LOG_INFO, l->protocol->reachable, "client", l->options.shared->client_name);
     if (l->answer.unnamed && !l->unnamed)
@@ -129,24 +124,6 @@ static void locator_on_answered(struct locator *l)
     l->options.on_answer(l->options.arg, NULL);
 }
 
-static void locator_on_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin);
-
-/* The next command of the query; behind the last one it has its answer. */
-static void locator_proceed(struct locator *l)
-{
-    struct buf command = BUF_INIT;
-    if (!l->protocol->compose(l->options.endpoint, l->command, &command)) {
-        locator_on_answered(l);
-        return;
-    }
-    int err = buf_error(&command);
-    if (err == 0)
-        err = redis_connection_send(l->connection, buf_span(&command), true, locator_on_reply, l);
-    buf_fini(&command);
-    if (err != 0)
-        redis_connection_fail(l->connection, "out of memory");
-}
-
 static void locator_on_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct locator *l = arg;
@@ -155,24 +132,35 @@ static void locator_on_reply(void *arg, const struct redis_reply *reply, enum re
         return;
     const char *problem = reply->type == REPLY_ERROR ? reply->str
                                                      : l->protocol->read(l->options.endpoint, &l->server,
-                                                                         l->command++, reply, &l->answer);
+                                                                         l->replies++, reply, &l->answer);
     if (problem != NULL)
         redis_connection_fail(l->connection, problem);
-    else
-        locator_proceed(l);
+    else if (l->replies == l->commands)
+        locator_on_answered(l);
 }
 
-static void locator_on_handshake_done(void *arg)
+static void locator_send_query(void *arg)
 {
     struct locator *l = arg;
-    l->command = 0;
-    locator_proceed(l);
+    struct buf command = BUF_INIT;
+    int err = 0;
+    l->replies = l->commands = 0;
+    while (err == 0 && l->protocol->compose(l->options.endpoint, l->commands, &command)) {
+        err = buf_error(&command);
+        if (err == 0)
+            err = redis_connection_send(l->connection, buf_span(&command), true, locator_on_reply, l);
+        l->commands++;
+        buf_clear(&command);
+    }
+    buf_fini(&command);
+    if (err != 0)
+        redis_connection_fail(l->connection, "out of memory");
 }
 
 static void locator_query_now(struct locator *l)
 {
     locator_start_timer(l, LOCATOR_LIMIT_MS);
-    locator_on_handshake_done(l);
+    locator_send_query(l);
 }
 
 static void locator_on_moved(void *arg)
@@ -193,12 +181,10 @@ static void locator_connect(struct locator *l)
         .limit_ms = backoff_doubled_ms(l->failures / count, LOCATOR_LIMIT_MS, LOCATOR_LIMIT_MAX_MS),
         .first_address = l->turn / count,
         .queries_only = true,
-        .bytes_max = ANSWER_MAX,
-        .on_handshake_done = locator_on_handshake_done,
+        .on_handshake_done = locator_send_query,
         .on_lost = locator_fail,
         .on_moved = is_given ? locator_on_moved : NULL,
         .arg = l};
-    l->command = 0;
     if (redis_connection_new(l->loop, &options, &l->connection) != 0)
         locator_fail(l, "out of memory");
 }

@@ -92,7 +92,7 @@ struct locator {
     struct redis_endpoint server;        /* borrows `address`, or the settings */
     struct redis_connection *connection; /* NULL: none during a pause */
     bool answered;                       /* the server of the connection has, and is counted in the gauge */
-    int command;                         /* of the query in progress; -1: there is none */
+    int commands, replies;               /* of the last query */
     struct locator_answer answer;        /* the last one; all its addresses are valid */
 };
 

@@ -2,9 +2,8 @@
  * Look-ups of names, without blocking the loop.
  *
  * getaddrinfo cannot be interrupted, and its own time limits add up to minutes. So each look-up has a
- * detached thread, for which neither the loop nor the exit of the process waits. The alternatives would
- * block. hiredis calls getaddrinfo inside connect. uv_getaddrinfo keeps the loop alive until it returns, and
- * the exit joins its thread pool.
+ * detached thread, for which neither the loop nor the exit of the process waits, as they do for
+ * uv_getaddrinfo.
  */
 #ifndef REDIS_RESOLVER_H
 #define REDIS_RESOLVER_H

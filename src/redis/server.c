@@ -114,8 +114,7 @@ void redis_server_init(struct redis_server *s, struct redis_replication *replica
 {
     *s = (struct redis_server){
         .role.kind = REDIS_ROLE_UNKNOWN, .valid_until_ms = UINT64_MAX, .replication = replication};
-    if (host != NULL)
-        (void)redis_address_set(&s->address, span_of(host), port);
+    (void)redis_address_set(&s->address, span_of(host), port);
 }
 
 /* The place of this replica; without one, that of the replica that was settled the longest ago. */

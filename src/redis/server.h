@@ -69,7 +69,7 @@ struct redis_server {
     struct redis_replication *replication; /* borrowed (redis_connection_options) */
 };
 
-/* A new connection to the server at that numeric address (NULL and 0: a local socket). */
+/* A new connection to the server at that numeric address (empty: a local socket). */
 void redis_server_init(struct redis_server *s, struct redis_replication *replication, const char *host,
                        int port);
 
@@ -83,12 +83,5 @@ const char *redis_server_take_info(struct redis_server *s, const struct redis_re
 
 /* The policy by which a full Redis evicts keys without a TTL, from INFO memory; absent if it evicts none. */
 struct span redis_server_eviction_policy(const struct redis_reply *reply);
-
-/* The server cannot be used any more: its data was last known to be valid at `ms`, or before. */
-static inline void redis_server_invalidate(struct redis_server *s, uint64_t ms)
-{
-    if (ms < s->valid_until_ms)
-        s->valid_until_ms = ms;
-}
 
 #endif

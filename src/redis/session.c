@@ -115,8 +115,7 @@ struct backend {
     struct redis_address address;
     bool is_master;
     struct redis_address master; /* the master that was named */
-    struct redis_address owner;  /* the node that MOVED has named */
-    uint64_t owner_ms;           /* when it did so; 0: it did not, or the node could not be used */
+    uint64_t owner_ms;           /* when MOVED has named it; 0: it did not, or the node could not be used */
     uint64_t confirmed_ms;       /* when it was last known to be the right one; 0: never */
     uint64_t trusted_until_ms;   /* until then, while there is evidence against it; otherwise UINT64_MAX */
     struct comparison masters;   /* the master that is named, and the one that the replica follows */
@@ -614,7 +613,7 @@ static const char *session_check_error(void *arg, const struct redis_reply *erro
     if (!cluster_is_left(error))
         return NULL;
     b->trusted_until_ms = b->confirmed_ms;
-    b->is_failover = cluster_read_redirection(error, SPAN("MOVED "), &b->address, &b->owner);
+    b->is_failover = cluster_read_redirection(error, SPAN("MOVED "), &b->address, &b->master);
     b->owner_ms = b->is_failover ? clock_boot_ms() : 0;
     return b->is_failover ? "the slot has moved to another node" : error->str;
 }
@@ -727,13 +726,11 @@ static void session_connect(struct backend *b)
 
 /* --- where to connect to --- */
 
-/* To that replica of this master; NULL: to the master itself. */
-static void session_connect_to(struct backend *b, const struct redis_address *master,
-                               const struct redis_address *replica)
+/* To that replica of the master; NULL: to the master itself. */
+static void session_connect_to(struct backend *b, const struct redis_address *replica)
 {
     b->is_master = replica == NULL;
-    b->master = *master;
-    b->address = b->is_master ? *master : *replica;
+    b->address = b->is_master ? b->master : *replica;
     b->endpoint = redis_endpoint_at(&b->config->endpoint, b->address.host, b->address.port);
     b->confirmed_ms = b->is_master ? clock_boot_ms() : 0;
     b->trusted_until_ms = UINT64_MAX;
@@ -749,8 +746,8 @@ static void session_select(struct backend *b)
     if (b->seeks_replica && replicas == 0) /* a later answer may list one */
         return;
     takes_replica = takes_replica || b->seeks_replica;
-    session_connect_to(b, &answer->master,
-                       takes_replica ? &answer->replica[b->session->turn % replicas] : NULL);
+    b->master = answer->master;
+    session_connect_to(b, takes_replica ? &answer->replica[b->session->turn % replicas] : NULL);
 }
 
 /* In a pause the next attempt has an answer of its own. */
@@ -774,7 +771,7 @@ static void session_begin(struct backend *b)
     if (!session_is_discovered(b)) {
         session_connect(b);
     } else if (session_has_owner(b)) {
-        session_connect_to(b, &b->owner, NULL);
+        session_connect_to(b, NULL);
     } else {
         session_enter(b, QUERYING);
         locator_query(&b->locator);

@@ -61,11 +61,6 @@ int redis_tls_new(const struct redis_options *options, struct ssl_ctx_st **out, 
     return 0;
 }
 
-void redis_tls_free(struct ssl_ctx_st *tls)
-{
-    SSL_CTX_free(tls);
-}
-
 /* --- sessions --- */
 
 /* Does what the macro SSL_set_tlsext_host_name does, which casts const away. OpenSSL copies the name. */

@@ -14,14 +14,11 @@
 struct redisContext; /* hiredis' type */
 
 /*
- * Reads the certificates that `options` names. *out is owned (redis_tls_free). Returns 0, -ENOMEM, or
+ * Reads the certificates that `options` names. *out is owned (SSL_CTX_free). Returns 0, -ENOMEM, or
  * -EINVAL. Then `why` has a reason, and *setting the name of the setting concerned.
  */
 int redis_tls_new(const struct redis_options *options, struct ssl_ctx_st **out, struct buf *why,
                   const char **setting) __attribute__((warn_unused_result));
-
-/* NULL is allowed. */
-void redis_tls_free(struct ssl_ctx_st *tls);
 
 /* Starts TLS on an open connection; uses the context's privdata. Returns 0 or -EPROTO: see redis_tls_explain.
  */

@@ -194,10 +194,14 @@ static bool may_be_at_once(void)
     return scenario.topology->superseded_ns != NULL && !again;
 }
 
+/* Behind a pause a round of attempts begins, in which no address is tried twice. */
 static void check_pause(uint8_t host)
 {
     uint64_t bit = UINT64_C(1) << host % 64;
     bool is_next = (tried[host / 64] & bit) == 0;
+    bool has_paused = at_most_since(&ended) >= full_pause_ns(failures) / 2;
+    if (has_paused)
+        memset(tried, 0, sizeof tried);
     tried[host / 64] |= bit;
     if (is_next && scenario.topology->superseded_ns != NULL) /* it was named: its failures count anew */
         failures = 0;
@@ -205,7 +209,7 @@ static void check_pause(uint8_t host)
         return;
     memset(tried, 0, sizeof tried);
     tried[host / 64] |= bit;
-    if (at_most_since(&ended) >= full_pause_ns(failures) / 2) {
+    if (has_paused) {
         if (full_pause_ns(failures) == PAUSE_MAX_NS)
             note_pause(process_monotonic_ns() - ended.at_ns);
         return;
