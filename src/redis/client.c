@@ -69,14 +69,6 @@ static void redis_client_explain(struct redis_client *c, const char *what, const
 
 /* --- the connection --- */
 
-static void redis_client_drop_connection(struct redis_client *c)
-{
-    struct redis_connection *connection = c->connection;
-    c->connection = NULL;
-    if (connection != NULL)
-        redis_connection_close(connection);
-}
-
 /* `reply` becomes that of the oldest command, if it has arrived. */
 static void redis_client_take_reply(struct redis_client *c)
 {
@@ -91,7 +83,7 @@ static void redis_client_take_reply(struct redis_client *c)
 /* Forgets the commands whose replies were not received. */
 static void redis_client_disconnect(struct redis_client *c)
 {
-    redis_client_drop_connection(c);
+    redis_connection_close(&c->connection);
     do
         redis_client_take_reply(c);
     while (c->reply != NULL);
@@ -134,7 +126,7 @@ static void redis_client_on_lost(void *arg, const char *why)
         redis_client_explain(c, "the connection to Redis was lost: ", why);
     else
         redis_client_on_address_failed(c, why);
-    redis_client_drop_connection(c);
+    redis_connection_close(&c->connection);
 }
 
 /* A node that no longer has the slot: later replies on this connection would be no better. */
@@ -292,7 +284,7 @@ static void redis_client_await(struct redis_client *c, uint64_t limit_ms)
     if (c->replies.len > 0 || c->connection == NULL)
         return;
     redis_client_explain(c, "no reply in time", "");
-    redis_client_drop_connection(c);
+    redis_connection_close(&c->connection);
 }
 
 const struct redis_reply *redis_client_receive(struct redis_client *c, int limit_ms)

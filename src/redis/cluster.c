@@ -83,30 +83,21 @@ static const char *cluster_read_range(const struct redis_reply *range, int slot,
 
 /* --- errors --- */
 
-/* "host:port", where the host may be empty. The host "?" is not known here. */
-static bool cluster_read_address(struct span text, const struct redis_address *from,
-                                 struct redis_address *out)
-{
-    size_t colon = text.len;
-    while (colon > 0 && text.data[colon - 1] != ':')
-        colon--;
-    if (colon == 0)
-        return false;
-    int64_t port = 0;
-    struct span host = {text.data, colon - 1};
-    return parse_int64(span_skip(text, colon), &port) == 0 &&
-           redis_address_set(out, cluster_host_of(host, span_of(from->host)), port);
-}
-
-/* "CODE slot host:port" */
+/* "CODE slot host:port", where the host may be empty. The host "?" is not known here. */
 bool cluster_read_redirection(const struct redis_reply *error, struct span code,
                               const struct redis_address *from, struct redis_address *out)
 {
     if (!reply_is_error(error, code))
         return false;
+    int64_t port = 0;
     struct span rest = span_skip((struct span){error->str, error->len}, code.len);
-    size_t slot = span_find(rest, ' ');
-    return slot < rest.len && cluster_read_address(span_skip(rest, slot + 1), from, out);
+    (void)span_cut(&rest, ' ');
+    const char *colon = rest.len > 0 ? memrchr(rest.data, ':', rest.len) : NULL;
+    if (colon == NULL)
+        return false;
+    struct span host = {rest.data, (size_t)(colon - rest.data)};
+    return parse_int64(span_skip(rest, host.len + 1), &port) == 0 &&
+           redis_address_set(out, cluster_host_of(host, span_of(from->host)), port);
 }
 
 bool cluster_is_migrating(const struct redis_reply *error)

@@ -6,9 +6,6 @@
  * slots, with the master and the healthy replicas of each. Their ports are for the kind of connection of the
  * query. Replicas are not used, but can be queried. CLUSTER SHARDS needs Redis 7, and lists failed nodes as
  * well.
- *
- * While a slot migrates, its keys move to another node one by one. The source answers for the keys that it
- * still has. For any other key it refers to the target with an ASK error.
  */
 #ifndef REDIS_CLUSTER_H
 #define REDIS_CLUSTER_H

@@ -934,8 +934,12 @@ static void redis_connection_on_poll_closed(uv_handle_t *poll)
     redis_connection_connect_next(c);
 }
 
-void redis_connection_close(struct redis_connection *c)
+void redis_connection_close(struct redis_connection **at)
 {
+    struct redis_connection *c = *at;
+    *at = NULL;
+    if (c == NULL)
+        return;
     STATE_ENTER(&c->state, CLOSED, NEXT);
     resolver_cancel(&c->resolver);
     redis_connection_drop_socket(c);

@@ -124,8 +124,9 @@ enum {
 int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options *options,
                          struct redis_connection **out) __attribute__((warn_unused_result));
 
-/* Pending commands fail; no other function is called. */
-void redis_connection_close(struct redis_connection *c);
+/* Closes the connection, if there is one; *at becomes NULL first. Pending commands fail; no other function is
+ * called. */
+void redis_connection_close(struct redis_connection **at);
 
 /* Makes the connection ready. Only after on_handshake_done, on the same connection. */
 void redis_connection_accept(struct redis_connection *c);

@@ -78,12 +78,9 @@ static void locator_log(const struct locator *l, enum log_level level, const cha
 
 static void locator_drop_connection(struct locator *l)
 {
-    if (l->connection == NULL)
-        return;
     metric_sub(l->connected, l->answered);
     l->answered = false;
-    redis_connection_close(l->connection);
-    l->connection = NULL;
+    redis_connection_close(&l->connection);
 }
 
 static void locator_connect(struct locator *l);

@@ -248,21 +248,12 @@ static void session_on_target_handshake_done(void *arg)
     }
 }
 
-/* The commands that were sent to it are held. */
-static void session_leave_target(struct target *t)
-{
-    struct redis_connection *c = t->connection;
-    t->connection = NULL;
-    if (c != NULL)
-        redis_connection_close(c);
-}
-
 static void session_on_target_lost(void *arg, const char *why)
 {
     struct target *t = &((struct backend *)arg)->target;
     (void)why;
     t->is_lost = true;
-    session_leave_target(t);
+    redis_connection_close(&t->connection);
 }
 
 static void session_connect_to_target(struct backend *b)
@@ -291,7 +282,7 @@ static void session_refer_to(const struct redis_address *address, struct session
     if (b == s->current)
         s->options.on_outside_read(s->options.arg);
     if (!redis_address_equal(&t->address, address)) {
-        session_leave_target(t);
+        redis_connection_close(&t->connection);
         t->address = *address;
         t->endpoint = redis_endpoint_at(&b->config->endpoint, t->address.host, t->address.port);
     }
@@ -315,8 +306,8 @@ static void session_end_held(struct target *t)
 static void session_tend_target(struct target *t)
 {
     t->is_lost = false;
-    if (++t->idle >= TARGET_HEARTBEATS)
-        session_leave_target(t);
+    if (t->connection != NULL && ++t->idle >= TARGET_HEARTBEATS)
+        redis_connection_close(&t->connection);
     session_end_held(t);
 }
 
@@ -392,14 +383,12 @@ static void session_count_failover(struct backend *b)
 {
     enum redis_role_kind before = b->last_role;
     enum redis_role_kind now = redis_connection_status(b->connection)->server.role.kind;
-    bool is_other = !redis_address_is_same(&b->last_master, &b->master);
+    bool is_named = session_is_discovered(b);
+    bool is_other = is_named ? !redis_address_is_same(&b->last_master, &b->master) : now != before;
     enum redis_failover kind = b->migrates ? REDIS_FAILOVER_SLOT : REDIS_FAILOVER_MASTER;
     if (now == REDIS_ROLE_UNKNOWN)
         return;
-    if (!session_is_discovered(b)) {
-        kind = REDIS_FAILOVER_ROLE;
-        is_other = now != before;
-    }
+    kind = is_named ? kind : REDIS_FAILOVER_ROLE;
     b->last_role = now;
     b->last_master = b->master;
     b->migrates = b->migrates && !is_other;
@@ -450,11 +439,8 @@ static void session_count_miss(struct backend *b)
 /* All pending commands fail, those at other nodes as well. */
 static void session_close_connection(struct backend *b)
 {
-    struct redis_connection *c = b->connection;
-    b->connection = NULL;
-    if (c != NULL)
-        redis_connection_close(c);
-    session_leave_target(&b->target);
+    redis_connection_close(&b->connection);
+    redis_connection_close(&b->target.connection);
     session_end_held(&b->target);
 }
 
