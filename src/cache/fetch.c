@@ -92,9 +92,9 @@ void fetches_connected(struct fetches *fs)
 
 bool fetches_have_room(struct fetches *fs)
 {
-    bool room = fs->reading < fs->window + redis_session_commands_outside(fs->parts->session);
-    fs->window_filled |= !room;
-    return room;
+    unsigned room = fs->window + redis_session_commands_outside(fs->parts->session);
+    fs->window_filled |= fs->reading >= room;
+    return fs->count < room;
 }
 
 /* Called when this Redis has replied to a whole batch. The window changes once per round trip. */
@@ -494,6 +494,7 @@ static void fetch_free(struct fetch *f)
 {
     assert(f->replies_due == 0 && list_empty(&f->requests));
     fetch_unpublish(f);
+    f->fetches->count--;
     f->fetches->reading--;
     if (f->page != NULL)
         page_builder_free(f->page);
@@ -616,6 +617,7 @@ static struct fetch *fetch_new(struct fetches *fs, const struct cache_query *q, 
     }
     list_init(&f->requests);
     f->fetches = fs;
+    fs->count++;
     fs->reading++;
     f->query = *q;
     f->query.link.data = f->link_text;
@@ -659,6 +661,6 @@ void fetches_init(struct fetches *fs, const struct cache_parts *parts, uint64_t 
 
 void fetches_fini(struct fetches *fs)
 {
-    assert(fs->reading == 0);
+    assert(fs->count == 0);
     table_clear(&fs->inflight);
 }
