@@ -451,8 +451,6 @@ static void key_check_settle(struct key_check *c, struct cache_request *request,
     bool is_last = request->repeats == REPEATS_MAX;
     bool decides = is_certain || (state == CATALOGUE_PRESENT && is_last);
     request->repeats += !decides && !is_last && state != CATALOGUE_LOST;
-    if (!key->is_member)
-        list_remove(&request->waiting); /* what was read for it causes no error */
     if (is_certain && !key->is_member && !c->is_outside && stream_announces_keys(k->parts->stream))
         keys_keep_absent(k, &key->digest);
     if (state == CATALOGUE_UNKNOWN)
@@ -491,6 +489,7 @@ static void key_check_end_request(struct key_check *c, struct cache_request *req
     } else if (c->key[request->checked_at].is_member) {
         key_check_settle(c, request, CATALOGUE_PRESENT);
     } else {
+        list_remove(&request->waiting); /* what is read for it causes no error */
         list_remove(&request->checking);
         list_append(c->denied.next, &request->checking);
     }
