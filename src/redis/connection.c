@@ -805,11 +805,13 @@ static void redis_connection_on_poll(uv_poll_t *poll, int status, int events)
         redis_connection_begin_handshake(c);
     if (!c->is_open)
         return;
-    /* libuv reports every error as EBADF; reading finds which it is, behind an error reply */
+    /* libuv reports every error as EBADF, and stops; reading finds which it is, behind an error reply */
     if ((status != 0 || (events & UV_READABLE) != 0) && !redis_connection_read_available(c))
         return;
-    if (status != 0)
+    if (status != 0 && c->backlog == 0)
         redis_connection_fail_as(c, uv_strerror(status), REDIS_FAILURE_PASSING);
+    else if (status != 0) /* the turn has ended before it */
+        redis_connection_poll(c, c->polling_writable);
     else if (sdslen(c->context->obuf) > 0)
         redis_connection_flush_later(c);
 }
