@@ -93,7 +93,7 @@ void fetches_connected(struct fetches *fs)
 bool fetches_have_room(struct fetches *fs)
 {
     unsigned room = fs->window + redis_session_commands_outside(fs->parts->session);
-    fs->window_filled |= fs->reading >= room;
+    fs->window_filled |= fs->count - fs->waiting >= room;
     return fs->count < room;
 }
 
@@ -495,7 +495,6 @@ static void fetch_free(struct fetch *f)
     assert(f->replies_due == 0 && list_empty(&f->requests));
     fetch_unpublish(f);
     f->fetches->count--;
-    f->fetches->reading--;
     if (f->page != NULL)
         page_builder_free(f->page);
     blob_unref(f->body);
@@ -569,7 +568,7 @@ static void fetch_repeat(struct fetch *f)
 static void fetch_on_probed(struct probe_waiter *waiter, enum catalogue_state state)
 {
     struct fetch *f = LIST_ENTRY(waiter, struct fetch, waiter);
-    f->fetches->reading++;
+    f->fetches->waiting--;
     if (state == CATALOGUE_PRESENT && !fetch_is_certain(f)) {
         fetch_repeat(f);
         return;
@@ -599,7 +598,7 @@ static void fetch_proceed(struct fetch *f)
     }
     fetch_unpublish(f); /* it may come to exist meanwhile, and links and some absences are not tracked */
     f->waiter.done = fetch_on_probed;
-    f->fetches->reading--;
+    f->fetches->waiting++;
     stream_wait_for_probe(f->fetches->parts->stream, &f->waiter);
 }
 
@@ -618,7 +617,6 @@ static struct fetch *fetch_new(struct fetches *fs, const struct cache_query *q, 
     list_init(&f->requests);
     f->fetches = fs;
     fs->count++;
-    fs->reading++;
     f->query = *q;
     f->query.link.data = f->link_text;
     (void)span_put(q->link, f->link_text);

@@ -33,7 +33,7 @@ struct fetches {
     uint64_t outside_epoch; /* grows when a command is sent outside of the stream */
 
     unsigned count;          /* of all fetches */
-    unsigned reading;        /* those that do not wait for a probe: only these fill the window */
+    unsigned waiting;        /* those that wait for a probe: they do not fill the window */
     unsigned window;         /* so many, and one for each command at another node, leave no room for more */
     bool has_lost;           /* reads were lost with the last connection */
     bool window_filled;      /* there was no room at some time since the window last changed */

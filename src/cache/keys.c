@@ -215,8 +215,8 @@ static struct list *keys_queue_of(struct keys *k, const struct cache_request *re
     return keys_is_known(k, &request->query.key) ? &k->known : &k->unknown;
 }
 
-/* The request waits for another check, ahead of the others. */
-static void keys_repeat(struct list *queue, struct cache_request *request)
+/* The request moves to the head of a list: of those that wait for another check, or for a probe. */
+static void keys_put_first(struct list *queue, struct cache_request *request)
 {
     list_remove(&request->checking);
     list_append(queue->next, &request->checking);
@@ -281,6 +281,7 @@ static void key_check_read_data(struct key_check *c)
 
 static void key_check_on_infos(void *arg, const struct redis_reply *reply, enum redis_origin origin);
 static void key_check_on_members(void *arg, const struct redis_reply *reply, enum redis_origin origin);
+
 /* Returns whether the check is in flight. Otherwise it is over. */
 static bool key_check_send(struct key_check *c)
 {
@@ -456,7 +457,7 @@ static void key_check_settle(struct key_check *c, struct cache_request *request,
     if (state == CATALOGUE_UNKNOWN)
         keys_end(k, request, &UNAVAILABLE);
     else if (!decides)
-        keys_repeat(key->is_member ? keys_queue_of(k, request) : &k->unknown, request);
+        keys_put_first(key->is_member ? keys_queue_of(k, request) : &k->unknown, request);
     else if (key->is_member)
         key_check_accept_key(c, key, request);
     else
@@ -483,15 +484,14 @@ static void key_check_end_request(struct key_check *c, struct cache_request *req
 {
     struct keys *k = c->keys;
     if (c->is_lost) {
-        keys_repeat(keys_queue_of(k, request), request);
+        keys_put_first(keys_queue_of(k, request), request);
     } else if (c->has_error) {
         keys_end(k, request, &UNAVAILABLE);
     } else if (c->key[request->checked_at].is_member) {
         key_check_settle(c, request, CATALOGUE_PRESENT);
     } else {
         list_remove(&request->waiting); /* what is read for it causes no error */
-        list_remove(&request->checking);
-        list_append(c->denied.next, &request->checking);
+        keys_put_first(&c->denied, request);
     }
 }
 
@@ -561,7 +561,7 @@ static bool keys_begin_check(struct keys *k)
     }
     while (!list_empty(&c->requests)) {
         struct cache_request *request = keys_request_of(c->requests.prev);
-        keys_repeat(keys_queue_of(k, request), request);
+        keys_put_first(keys_queue_of(k, request), request);
     }
     free(c);
     return false;

@@ -96,12 +96,21 @@ static void stream_end_waits(struct stream *s, enum catalogue_state state)
     }
 }
 
+/* Ends an attempt to connect: the connection is accepted if the state is unknown, too. */
+static void stream_end_attempt(struct redis_connection *connection, enum catalogue_state state)
+{
+    if (state == CATALOGUE_UNKNOWN || state == CATALOGUE_PRESENT)
+        redis_connection_accept(connection);
+    else if (state == CATALOGUE_LOST)
+        redis_connection_fail(connection,
+                              "the check of the catalogue was lost with the connection to another node");
+    else
+        redis_connection_fail(connection, NO_CATALOGUE);
+}
+
 static void stream_send_probe(struct stream_check *check);
 
-/*
- * A probe is repeated if everything was invalidated meanwhile. Otherwise it ends an attempt to connect: the
- * connection is accepted if the state is unknown, too.
- */
+/* A probe is repeated if everything was invalidated meanwhile. */
 static void stream_proceed(struct stream_check *check)
 {
     struct stream *s = check->stream;
@@ -116,17 +125,10 @@ static void stream_proceed(struct stream_check *check)
     bool is_tried = redis_connection_is_usable(connection) && !redis_connection_is_ready(connection);
     if (state != CATALOGUE_LOST && check->flushes != s->flushes)
         stream_send_probe(check);
-    else if (!is_tried && !is_next)
+    else if (is_tried)
+        stream_end_attempt(connection, state);
+    else if (!is_next)
         stream_end_waits(s, state);
-    else if (!is_tried)
-        return;
-    else if (state == CATALOGUE_UNKNOWN || state == CATALOGUE_PRESENT)
-        redis_connection_accept(connection);
-    else if (state == CATALOGUE_LOST)
-        redis_connection_fail(connection,
-                              "the check of the catalogue was lost with the connection to another node");
-    else
-        redis_connection_fail(connection, NO_CATALOGUE);
 }
 
 static void stream_on_key_count(void *arg, const struct redis_reply *reply, enum redis_origin origin)
@@ -231,7 +233,7 @@ static void stream_on_permission(void *arg, const struct redis_reply *reply, enu
 static bool stream_send_read(struct stream_check *check, const struct buf *command)
 {
     struct stream *s = check->stream;
-    unsigned how = REDIS_SEND_STREAM_ONLY | (check == &s->next ? REDIS_SEND_NEXT : 0);
+    unsigned how = REDIS_SEND_STREAM_ONLY | (stream_is_next(check) ? REDIS_SEND_NEXT : 0);
     return redis_session_send(s->parts->session, command, how, stream_on_permission, check) == 0;
 }
 
