@@ -11,8 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { CONFIG_DAY = 24 * 60 * 60 * 1000 };
-
 /* In the order of --help. */
 /* clang-format off */
 #define ROW(member, ...)   SETTING_ROW(struct config_values, member, __VA_ARGS__)
@@ -37,9 +35,9 @@ static const struct setting TABLE[] = {
     ROW(max_connections, COUNT, "max-connections", "10000", 1, 1000000,
       "Limit of client connections; beyond it a new one replaces the one that has waited longest for a request, or "
       "gets 503 if none waits"),
-    ROW(drain_delay, DURATION, "drain-delay", "5s", 0, CONFIG_DAY,
+    ROW(drain_delay, DURATION, "drain-delay", "5s", 0, SETTINGS_DAY_MS,
       "After SIGTERM: how long to serve, not ready, before the listeners close"),
-    ROW(drain_timeout, DURATION, "drain-timeout", "20s", 0, CONFIG_DAY,
+    ROW(drain_timeout, DURATION, "drain-timeout", "20s", 0, SETTINGS_DAY_MS,
       "After that: how long requests in flight may take"),
     {"log-level", SETTING_CHOICE, offsetof(struct config_values, log_level), "info", 0, 0, true,
       "error, warn, info or debug", "error|warn|info|debug"},

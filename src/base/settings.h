@@ -41,6 +41,9 @@ struct setting {
     {(name), SETTING_CHOICE, offsetof(type, member), (fallback), 0, 0, false, (help), (words)}
 /* clang-format on */
 
+/* The upper bound of most durations, in milliseconds. */
+enum { SETTINGS_DAY_MS = 24 * 60 * 60 * 1000 };
+
 struct settings {
     const struct setting *table;
     size_t count;

@@ -24,19 +24,17 @@ struct uv_loop_s;     /* uv_loop_t of libuv: users of the cache need not include
 
 /* clang-format off */
 /* NOLINTBEGIN(bugprone-macro-parentheses): a member designator takes none */
-#define CACHE_DAY_MS ((int64_t)24 * 60 * 60 * 1000)
-
 /* As rows of a table of settings, for a struct cache_settings that is this member of `type`. */
 #define CACHE_SETTINGS(type, member) \
     SETTING_ROW(type, member.request_timeout_ms, DURATION, "request-timeout", "2s", 10, (int64_t)10 * 60 * 1000, \
       "Longest wait for Redis before a request is answered with 500"), \
     SETTING_ROW(type, member.cache_size, SIZE, "cache-size", "64MiB", 0, (int64_t)1 << 40, \
       "Memory for cached data, split among the workers; 0: every request reads Redis"), \
-    SETTING_ROW(type, member.ttl_ms, DURATION, "cache-ttl", "0s", 0, CACHE_DAY_MS, \
+    SETTING_ROW(type, member.ttl_ms, DURATION, "cache-ttl", "0s", 0, SETTINGS_DAY_MS, \
       "How long cached data and API keys are used while Redis refuses CLIENT TRACKING; 0: not at all"), \
     SETTING_WORDS(type, member.tracking, "tracking", "keys", "keys|broadcast", \
       "keys (Redis tracks what each worker reads) or broadcast (each worker gets every change)"), \
-    SETTING_ROW(type, member.stale_limit_ms, DURATION, "stale-limit", "30s", 0, CACHE_DAY_MS, \
+    SETTING_ROW(type, member.stale_limit_ms, DURATION, "stale-limit", "30s", 0, SETTINGS_DAY_MS, \
       "How long cached data is served, and the process stays ready, after Redis is lost"), \
     SETTING_ROW(type, member.stale_keys_limit, TEXT, "stale-keys-limit", "same", 0, 0, \
       "The same for cached API keys: a duration, or same (as stale-limit)")

@@ -19,19 +19,17 @@ enum { HTTP_ACCEPTS = 32 };
 
 /* clang-format off */
 /* NOLINTBEGIN(bugprone-macro-parentheses): a member designator takes none */
-#define HTTP_DAY_MS ((int64_t)24 * 60 * 60 * 1000)
-
 /* The limits as rows of a table of settings, for a struct http_limits that is this member of `type`. */
 #define HTTP_SETTINGS(type, member) \
-    SETTING_ROW(type, member.head_timeout_ms, DURATION, "header-timeout", "10s", 100, HTTP_DAY_MS, \
+    SETTING_ROW(type, member.head_timeout_ms, DURATION, "header-timeout", "10s", 100, SETTINGS_DAY_MS, \
       "Longest time from the first byte of a request to the last, and from opening a connection to its first"), \
-    SETTING_ROW(type, member.idle_timeout_ms, DURATION, "idle-timeout", "75s", 100, HTTP_DAY_MS, \
+    SETTING_ROW(type, member.idle_timeout_ms, DURATION, "idle-timeout", "75s", 100, SETTINGS_DAY_MS, \
       "How long a connection may stay open between two requests"), \
-    SETTING_ROW(type, member.write_timeout_ms, DURATION, "write-timeout", "30s", 100, HTTP_DAY_MS, \
+    SETTING_ROW(type, member.write_timeout_ms, DURATION, "write-timeout", "30s", 100, SETTINGS_DAY_MS, \
       "Longest time to write a response to a client"), \
     SETTING_ROW(type, member.unsent_max, SIZE, "max-unsent", "16MiB", (int64_t)64 * 1024, (int64_t)1 << 40, \
       "Per worker: unread bytes of responses over 64 KiB; beyond it further ones are 503"), \
-    SETTING_ROW(type, member.max_connection_age_ms, DURATION, "max-connection-age", "5m", 0, HTTP_DAY_MS, \
+    SETTING_ROW(type, member.max_connection_age_ms, DURATION, "max-connection-age", "5m", 0, SETTINGS_DAY_MS, \
       "Age, plus or minus a tenth, at which the next response closes a connection; 0: never"), \
     SETTING_ROW(type, member.head_max, SIZE, "max-header-size", "16KiB", 1024, 1 << 20, \
       "Largest request line and header section"), \
