@@ -53,12 +53,17 @@ bool health_has_seen_redis(const struct worker_shared *s)
 
 /* --- the checks --- */
 
-/* Appends a line if `why` is given: "ok", or what is wrong. Returns `passes`. */
-static bool health_report(struct buf *why, bool passes, const char *name, const char *wrong)
+/* Appends a line if `why` is given. Returns `passes`. */
+static bool health_report(struct buf *why, bool passes, const char *name, const char *finding)
 {
     if (why != NULL)
-        buf_printf(why, "[%c]%s %s\n", passes ? '+' : '-', name, wrong == NULL ? "ok" : wrong);
+        buf_printf(why, "[%c]%s %s\n", passes ? '+' : '-', name, finding);
     return passes;
+}
+
+static bool health_check_one(struct buf *why, bool passes, const char *name, const char *otherwise)
+{
+    return health_report(why, passes, name, passes ? "ok" : otherwise);
 }
 
 static bool health_check_workers(const struct worker_shared *s, struct buf *why)
@@ -69,23 +74,22 @@ static bool health_check_workers(const struct worker_shared *s, struct buf *why)
         uint64_t ticked = worker_status(s->workers[i])->ticked_ms;
         live = live && (ticked >= now || now - ticked < LIVE_LIMIT_MS);
     }
-    return health_report(why, live, "workers", live ? NULL : "a worker's loop is stuck");
+    return health_check_one(why, live, "workers", "a worker's loop is stuck");
 }
 
 static bool health_check_redis(const struct worker_shared *s, const struct redis_view *v, struct buf *why)
 {
-    enum { WRONG_MAX = 128 };
+    enum { FINDING_MAX = 128 };
     const char *cached = s->config->values.cache.cache_size > 0 ? ", serving from the cache" : "";
-    char wrong[WRONG_MAX];
-    char workers[WRONG_MAX / 2] = "";
+    char finding[FINDING_MAX];
+    char workers[FINDING_MAX / 2] = "";
     if (v->state == REDIS_READY || v->state == REDIS_UNSEEN)
-        return health_report(why, v->state == REDIS_READY, "redis",
-                             v->state == REDIS_READY ? NULL : "not connected yet");
+        return health_check_one(why, v->state == REDIS_READY, "redis", "not connected yet");
     if (v->lost < s->worker_count)
         (void)snprintf(workers, sizeof workers, " by %d of %d workers", v->lost, s->worker_count);
-    (void)snprintf(wrong, sizeof wrong, "lost %llu s ago%s%s", (unsigned long long)v->away_ms / 1000, workers,
-                   v->state == REDIS_STALE ? cached : ", longer than the stale limit");
-    return health_report(why, v->state == REDIS_STALE, "redis", wrong);
+    (void)snprintf(finding, sizeof finding, "lost %llu s ago%s%s", (unsigned long long)v->away_ms / 1000,
+                   workers, v->state == REDIS_STALE ? cached : ", longer than the stale limit");
+    return health_report(why, v->state == REDIS_STALE, "redis", finding);
 }
 
 /* Requests are served until the listeners close. */
@@ -94,17 +98,16 @@ bool health_check(const struct worker_shared *s, enum health_kind kind, struct b
     if (kind == HEALTH_LIVE)
         return health_check_workers(s, why);
     const struct redis_view v = health_view_redis(s);
-    bool drains = s->phase > PHASE_SERVING;
-    bool closed = s->phase > PHASE_ANNOUNCING;
-    const char *catalogue = v.state == REDIS_UNSEEN ? "not seen yet" : NULL;
-    if (kind == HEALTH_READY)
-        (void)health_report(why, !drains, "shutdown", drains ? "draining" : NULL);
-    (void)health_report(why, !closed, "listeners", closed ? "closed" : NULL);
+    bool good =
+        kind == HEALTH_SERVING || health_check_one(why, s->phase <= PHASE_SERVING, "shutdown", "draining");
+    good = health_check_one(why, s->phase <= PHASE_ANNOUNCING, "listeners", "closed") && good;
     bool has_data = health_check_redis(s, &v, why);
-    (void)health_report(why, v.missing ? has_data : catalogue == NULL, "catalogue",
-                        v.missing ? "missing" : catalogue);
-    (void)health_report(why, true, "cache", v.by_ttl ? "by TTL: redis does not track" : NULL);
-    return has_data && !closed && (kind == HEALTH_SERVING || !drains);
+    if (v.missing)
+        (void)health_report(why, has_data, "catalogue", "missing");
+    else
+        (void)health_check_one(why, v.state != REDIS_UNSEEN, "catalogue", "not seen yet");
+    (void)health_report(why, true, "cache", v.by_ttl ? "by TTL: redis does not track" : "ok");
+    return good && has_data;
 }
 
 const char *health_describe(const struct worker_shared *s, bool reload_failed)
