@@ -399,14 +399,14 @@ static void redis_connection_compose(const struct redis_connection *c, enum own_
     const struct redis_connection_options *o = &c->options;
     const struct redis_endpoint *e = o->endpoint;
     const char *name = o->shared->client_name;
-    char db[INT64_DIGITS_MAX];
     if (own == HELLO && e->password != NULL) {
         command_write(out, 7, (const char *[]){"HELLO", "3", "AUTH", e->user, e->password, "SETNAME", name});
     } else if (own == HELLO) {
         command_write(out, 4, (const char *[]){"HELLO", "3", "SETNAME", name});
     } else if (own == SELECT && e->db != 0) {
-        (void)snprintf(db, sizeof db, "%d", e->db);
-        command_write(out, 2, (const char *[]){"SELECT", db});
+        command_begin(out, 2);
+        command_add(out, SPAN("SELECT"));
+        command_add_int(out, e->db);
     } else if (own == TRACKING && o->tracking.mode == REDIS_TRACKING_BROADCAST) {
         redis_connection_compose_broadcast(&o->tracking, out);
     } else if (own == TRACKING && o->tracking.mode == REDIS_TRACKING_KEYS) {
