@@ -28,15 +28,11 @@ static inline ssize_t file_read(const char *path, int flags, char *out, size_t r
 }
 
 /* True for a pipe, a socket or a terminal: its content can be read once, and reading it may block. */
-static inline bool file_mode_is_stream(mode_t mode)
-{
-    return S_ISFIFO(mode) || S_ISSOCK(mode) || S_ISCHR(mode);
-}
-
 static inline bool file_is_stream(const char *path)
 {
     struct stat status;
-    return stat(path, &status) == 0 && file_mode_is_stream(status.st_mode);
+    return stat(path, &status) == 0 &&
+           (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) || S_ISCHR(status.st_mode));
 }
 
 #endif
