@@ -14,11 +14,6 @@
 
 static const char REPLACEMENT[] = "\xEF\xBF\xBD"; /* U+FFFD */
 
-static bool json_is_plain(unsigned char c)
-{
-    return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
-}
-
 static void json_write_escape(struct buf *out, unsigned char c)
 {
     static const char short_form[] = {['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r'};
@@ -34,12 +29,9 @@ static void json_write_escape(struct buf *out, unsigned char c)
     buf_append(out, (char[]){'\\', 'u', '0', '0', digits[c >> 4], digits[c & 15]}, 6);
 }
 
-/* The length of the plain character that starts here, or 0. Not inline: it is rarely needed. */
-__attribute__((noinline)) static size_t json_plain_step(struct span s)
+/* The length of the character beyond ASCII that starts here, or 0. Not inline: it is rarely needed. */
+__attribute__((noinline)) static size_t json_character(struct span s)
 {
-    unsigned char c = (unsigned char)s.data[0];
-    if (c < 0x80)
-        return json_is_plain(c);
     int step = utf8_step(s);
     return step < 0 ? 0 : (size_t)step;
 }
@@ -76,7 +68,8 @@ INLINE unsigned json_find_characters(__m128i block)
     return two | two << 1 | three | three << 1 | three << 2;
 }
 
-/* The length of plain characters at the start of the block; 0 tells nothing about the first. */
+/* The length of plain characters at the start of the block. It tells nothing about the byte behind them, if
+ * that is beyond ASCII. */
 INLINE size_t json_plain_block(const char *at)
 {
     __m128i block = _mm_loadu_si128((const __m128i *)(const void *)at);
@@ -108,25 +101,38 @@ INLINE size_t json_plain_block(const char *at)
 
 #endif
 
-/* Copies a whole block: bytes that are not plain are overwritten later. Returns how many are plain. */
-INLINE size_t json_copy_block(const char *block, struct span rest, char *out)
+/*
+ * Copies a whole block: bytes that are not plain are overwritten later. Returns how many are plain, and
+ * whether the next one is not.
+ */
+INLINE size_t json_copy_block(const char *block, struct span rest, char *out, bool *ended)
 {
     memcpy(out, block, BLOCK);
-    size_t step = json_plain_block(block);
-    return step > 0 ? step : json_plain_step(rest);
+    size_t plain = json_plain_block(block);
+    *ended = plain < BLOCK && (unsigned char)block[plain] < 0x80;
+    if (plain > 0 || *ended)
+        return plain;
+    plain = json_character(rest);
+    *ended = plain == 0;
+    return plain;
 }
 
 size_t json_copy_plain(struct span s, char *out)
 {
     char last[BLOCK];
+    bool ended = false;
     size_t n = 0;
-    size_t step = 1;
-    for (; step > 0 && s.len - n >= BLOCK; n += step)
-        step = json_copy_block(s.data + n, span_skip(s, n), out + n);
-    for (; step > 0 && n < s.len; n += step) {
+    while (!ended && s.len - n >= BLOCK)
+        n += json_copy_block(s.data + n, span_skip(s, n), out + n, &ended);
+    /* The last block overlaps what was copied. It is not plain if it begins within a character. */
+    if (!ended && s.len >= BLOCK && json_plain_block(s.data + s.len - BLOCK) == BLOCK) {
+        memcpy(out + s.len - BLOCK, s.data + s.len - BLOCK, BLOCK);
+        return s.len;
+    }
+    while (!ended && n < s.len) {
         memset(last, ' ', sizeof last);
         (void)span_put(span_skip(s, n), last);
-        step = json_copy_block(last, span_skip(s, n), out + n);
+        n += json_copy_block(last, span_skip(s, n), out + n, &ended);
     }
     return n < s.len ? n : s.len;
 }

@@ -139,8 +139,9 @@ TEST_CASE(bytes_are_replaced_at_every_position_of_a_run_beyond_ascii)
                 for (size_t i = 0; i < LEN; i++)
                     text[i] = character[i % strlen(character)];
                 text[at] = (char)byte;
-                write_unquoted(&out, (struct span){text, LEN});
-                write_character_by_character(&expected, (struct span){text, LEN});
+                const struct span run = {text, LEN - (size_t)byte % 8}; /* it may end within a character */
+                write_unquoted(&out, run);
+                write_character_by_character(&expected, run);
                 assert_true(span_equal(buf_span(&out), buf_span(&expected)));
             }
     }
