@@ -8,6 +8,16 @@
 #include <stdlib.h>
 #include <yyjson.h>
 
+/* A line that is being read. */
+struct card_reader {
+    const struct card_source *from;
+    int64_t line;
+    struct card *card;
+    unsigned seen; /* the fields so far, as bits */
+    bool refused;
+    bool is_out_of_memory;
+};
+
 /* Reports an error in the line. */
 __attribute__((format(printf, 2, 3))) static void card_refuse(struct card_reader *r, const char *format, ...)
 {
@@ -16,7 +26,7 @@ __attribute__((format(printf, 2, 3))) static void card_refuse(struct card_reader
     va_start(args, format);
     (void)vsnprintf(what, sizeof what, format, args);
     va_end(args);
-    report_problem(r->report, "%s:%lld: %s", r->file, (long long)r->line, what);
+    report_problem(r->from->report, "%s:%lld: %s", r->from->file, (long long)r->line, what);
     r->refused = true;
 }
 
@@ -53,19 +63,19 @@ static struct span card_text_of(struct card_reader *r, enum channel_field f, yyj
         return (struct span){yyjson_get_str(value), length};
     if (!yyjson_is_obj(value))
         return SPAN_ABSENT;
-    r->history = card_write_json(r, value, &length);
-    return (struct span){r->history, length};
+    r->card->history = card_write_json(r, value, &length);
+    return (struct span){r->card->history, length};
 }
 
-static void card_read_value(struct card_reader *r, struct card *card, enum channel_field f, yyjson_val *value)
+static void card_read_value(struct card_reader *r, enum channel_field f, yyjson_val *value)
 {
     size_t length = 0;
     struct span text = card_text_of(r, f, value);
-    const char *problem = card_check_value(r->hosts, f, text);
+    const char *problem = card_check_value(r->from->hosts, f, text);
     if (problem == NULL) {
-        card->row.value[f] = text;
+        r->card->row.value[f] = text;
         if (f == CHANNEL_FIELD_max_channel_id)
-            card->has_id = parse_int64(text, &card->id) == 0;
+            r->card->has_id = parse_int64(text, &r->card->id) == 0;
     } else if (!r->is_out_of_memory) {
         char *json = card_write_json(r, value, &length);
         if (json != NULL)
@@ -83,7 +93,7 @@ static int card_find_field(struct span name)
     return -ENOENT;
 }
 
-static void card_read_member(struct card_reader *r, struct card *card, yyjson_val *key, yyjson_val *value)
+static void card_read_member(struct card_reader *r, yyjson_val *key, yyjson_val *value)
 {
     struct span name = {unsafe_yyjson_get_str(key), unsafe_yyjson_get_len(key)};
     int f = card_find_field(name);
@@ -93,12 +103,13 @@ static void card_read_member(struct card_reader *r, struct card *card, yyjson_va
     }
     r->seen |= 1U << f;
     if (!yyjson_is_null(value) || f == CHANNEL_FIELD_max_channel_id)
-        card_read_value(r, card, (enum channel_field)f, value);
+        card_read_value(r, (enum channel_field)f, value);
 }
 
 /* Refuses values that have their types, but are impossible. */
-static void card_refuse_faults(struct card_reader *r, const struct channel_row *row)
+static void card_refuse_faults(struct card_reader *r)
 {
+    const struct channel_row *row = &r->card->row;
     for (int f = 0; f < CHANNEL_FIELD_COUNT; f++) {
         const char *fault = channel_find_fault(row, (enum channel_field)f);
         if (fault != NULL)
@@ -107,7 +118,7 @@ static void card_refuse_faults(struct card_reader *r, const struct channel_row *
     }
 }
 
-static void card_read_object(struct card_reader *r, struct card *card, yyjson_val *object)
+static void card_read_object(struct card_reader *r, yyjson_val *object)
 {
     yyjson_obj_iter iter;
     if (!yyjson_obj_iter_init(object, &iter)) {
@@ -116,54 +127,48 @@ static void card_read_object(struct card_reader *r, struct card *card, yyjson_va
     }
     yyjson_val *key = NULL;
     while ((key = yyjson_obj_iter_next(&iter)) != NULL)
-        card_read_member(r, card, key, yyjson_obj_iter_get_val(key));
+        card_read_member(r, key, yyjson_obj_iter_get_val(key));
     if ((r->seen & 1U << CHANNEL_FIELD_max_channel_id) == 0)
         card_refuse(r, "max_channel_id is missing");
     if (!r->refused)
-        card_refuse_faults(r, &card->row);
+        card_refuse_faults(r);
 }
 
 /* Reads the line itself, or, where it is a whole response of the API, its data. */
-static void card_read_root(struct card_reader *r, struct card *card, yyjson_val *root)
+static void card_read_root(struct card_reader *r, yyjson_val *root)
 {
     yyjson_val *success = yyjson_obj_get(root, "success");
     yyjson_val *data = yyjson_obj_get(root, "data");
     if (success == NULL)
-        card_read_object(r, card, root);
+        card_read_object(r, root);
     else if (yyjson_is_arr(data))
         card_refuse(r, "is a page of the list, which lacks most fields of its channels: load their cards");
     else if (!yyjson_is_true(success) || !yyjson_is_obj(data) || yyjson_obj_size(root) != 2)
         card_refuse(r, "is a response without a card");
     else
-        card_read_object(r, card, data);
+        card_read_object(r, data);
 }
 
-void card_reader_fini(struct card_reader *r)
+void card_fini(struct card *card)
 {
-    yyjson_doc_free(r->doc);
-    free(r->history);
-    r->doc = NULL;
-    r->history = NULL;
-    r->seen = 0;
-    r->refused = r->is_out_of_memory = false;
+    yyjson_doc_free(card->doc);
+    free(card->history);
 }
 
-int card_read(struct card_reader *r, int64_t number, struct span line, struct card *out)
+int card_read(const struct card_source *from, int64_t number, struct span line, struct card *out)
 {
     yyjson_read_err error;
+    struct card_reader r = {.from = from, .line = number, .card = out};
     char *text = (char *)(uintptr_t)line.data; /* not written to: YYJSON_READ_INSITU is not set */
-    card_reader_fini(r);
-    *out = (struct card){0};
-    r->line = number;
     /* Numbers are kept and printed as they are in the file. */
-    r->doc = yyjson_read_opts(text, line.len, YYJSON_READ_NUMBER_AS_RAW, NULL, &error);
-    if (r->doc != NULL)
-        card_read_root(r, out, yyjson_doc_get_root(r->doc));
+    *out = (struct card){.doc = yyjson_read_opts(text, line.len, YYJSON_READ_NUMBER_AS_RAW, NULL, &error)};
+    if (out->doc != NULL)
+        card_read_root(&r, yyjson_doc_get_root(out->doc));
     else if (error.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
-        return -ENOMEM;
+        r.is_out_of_memory = true;
     else
-        card_refuse(r, "not a JSON object (%s at byte %zu)", error.msg, error.pos + 1);
-    if (r->is_out_of_memory)
-        return -ENOMEM;
-    return r->refused ? -EINVAL : 0;
+        card_refuse(&r, "not a JSON object (%s at byte %zu)", error.msg, error.pos + 1);
+    if (r.refused || r.is_out_of_memory)
+        card_fini(out);
+    return r.is_out_of_memory ? -ENOMEM : r.refused ? -EINVAL : 0;
 }

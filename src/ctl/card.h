@@ -15,32 +15,26 @@ struct card {
     int64_t id;
     bool has_id; /* always true of a valid card */
     struct channel_row row;
+    struct yyjson_doc *doc; /* owned, as is the next: the texts of the row */
+    char *history;
 };
 
-/* Zeroed, but for the first members, which are borrowed. Call card_reader_fini in every case. */
-struct card_reader {
+/* Where cards are read from; borrowed. */
+struct card_source {
     const struct link_hosts *hosts;
     const char *file; /* its name, for messages: "FILE:LINE: FIELD: what is wrong" */
     struct report *report;
-
-    /* Private from here on: of the last line. */
-    int64_t line;
-    struct yyjson_doc *doc; /* owned; NULL: none */
-    char *history;          /* owned: as compact JSON; NULL: none */
-    unsigned seen;          /* the fields so far, as bits */
-    bool refused;
-    bool is_out_of_memory;
 };
 
 /*
- * Reads the card of a line, whose number is for messages; its texts are borrowed until the next line is read.
- * Returns 0, -EINVAL after reporting everything that is wrong with the line, or -ENOMEM. With -EINVAL
- * `has_id` tells whether the card has at least its id.
+ * Reads the card of a line, whose number is for messages. Returns 0, and *out is owned (card_fini); -EINVAL
+ * after reporting everything that is wrong with the line; or -ENOMEM. With -EINVAL `has_id` tells whether the
+ * card has at least its id.
  */
-int card_read(struct card_reader *r, int64_t number, struct span line, struct card *out)
+int card_read(const struct card_source *from, int64_t number, struct span line, struct card *out)
     __attribute__((warn_unused_result));
 
-void card_reader_fini(struct card_reader *r);
+void card_fini(struct card *card);
 
 /* What is wrong with the text of a field, absent or as Redis holds it: follows the value in a message. NULL:
  * it is valid. */

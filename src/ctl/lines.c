@@ -8,63 +8,55 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
-#include <sys/param.h>
 #include <unistd.h>
 
-/* --- Opening --- */
-
-static const char *lines_copy_folder(void)
-{
-    const char *folder = getenv("TMPDIR");
-    return folder != NULL && *folder != '\0' ? folder : "/tmp";
-}
-
-/* Returns a new file without a name, or NULL and errno. */
-static FILE *lines_make_copy(void)
+/* Copies what is left of the input to a file without a name. Returns that, or NULL after printing what is
+ * wrong. */
+static FILE *lines_copy(FILE *input)
 {
     char path[PATH_MAX];
-    (void)snprintf(path, sizeof path, "%s/channelctl.XXXXXX", lines_copy_folder());
+    const char *folder = getenv("TMPDIR");
+    folder = folder != NULL && *folder != '\0' ? folder : "/tmp";
+    (void)snprintf(path, sizeof path, "%s/channelctl.XXXXXX", folder);
     int fd = mkostemp(path, O_CLOEXEC);
-    return fd < 0 || unlink(path) != 0 ? NULL : fdopen(fd, "w+");
-}
-
-/* Copies the rest of the input, and reads the copy from now on. */
-static int lines_copy(struct lines *l, const char *name)
-{
-    enum { COPY_PIECE = 128 * 1024 };
-    static char piece[COPY_PIECE];
-    FILE *input = l->file;
-    size_t n = 1;
-    l->file = lines_make_copy();
-    bool written = l->file != NULL;
-    while (written && (n = fread(piece, 1, sizeof piece, input)) > 0)
-        written = fwrite(piece, 1, n, l->file) == n;
-    written = written && fflush(l->file) == 0;
-    const char *why = strerror(errno);
-    bool is_read = ferror(input) == 0;
-    if (input != stdin)
-        (void)fclose(input);
-    if (!written)
-        return FAIL("cannot copy the input to %s: %s", lines_copy_folder(), why);
-    return is_read ? EXIT_OK : FAIL("cannot read %s: %s", name, why);
+    FILE *copy = fd < 0 || unlink(path) != 0 ? NULL : fdopen(fd, "w+");
+    int c = 0;
+    while (copy != NULL && (c = getc_unlocked(input)) != EOF && putc_unlocked(c, copy) != EOF)
+        continue;
+    if (copy == NULL || fflush(copy) != 0 || ferror(copy) || ferror(input)) {
+        show_message("cannot copy the input to %s: %s", folder, strerror(errno));
+        if (copy != NULL)
+            (void)fclose(copy);
+        return NULL;
+    }
+    return copy;
 }
 
 int lines_open(struct lines *l, const char *path)
 {
-    static const struct span mark = {"\xEF\xBB\xBF", 3};
+    static const char mark[3] = "\xEF\xBB\xBF";
+    char start[sizeof mark];
     const char *name = strstr(path, "://") != NULL ? "the file" : path; /* it may be a URL with a password */
-    struct span line = SPAN_ABSENT;
     *l = (struct lines){.file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re")};
     if (l->file == NULL)
         return FAIL("cannot read %s: %s", name, strerror(errno));
     l->start = ftello(l->file);
-    bool is_regular = l->start >= 0;
-    l->start = MAX(l->start, 0);
-    int code = is_regular ? EXIT_OK : lines_copy(l, name);
-    int64_t at = l->start;
-    if (code == EXIT_OK && lines_read(l, &at, &line) != 0 && span_starts_with(line, mark))
-        l->start += (int64_t)mark.len;
-    return code;
+    if (l->start < 0) {
+        l->start = 0;
+        l->file = lines_copy(l->file);
+        if (l->file == NULL)
+            return EXIT_FAILED;
+        rewind(l->file);
+    }
+    if (fread(start, sizeof start, 1, l->file) == 1 && memcmp(start, mark, sizeof mark) == 0)
+        l->start += (int64_t)sizeof mark;
+    return EXIT_OK;
+}
+
+int lines_open_samples(struct lines *l, const char *host, const char *count)
+{
+    *l = (struct lines){.sample_host = host};
+    return sample_parse_count(count, &l->samples);
 }
 
 void lines_close(struct lines *l)
@@ -74,15 +66,11 @@ void lines_close(struct lines *l)
     buf_fini(&l->text);
 }
 
-/* --- Reading --- */
-
 static int lines_read_file(struct lines *l, int64_t *at)
 {
     int64_t length = 0;
     int c = EOF;
-    if (buf_reserve(&l->text, LINE_BYTES_MAX) != 0)
-        return -ENOMEM;
-    if (fseeko(l->file, *at, SEEK_SET) != 0)
+    if (buf_reserve(&l->text, LINE_BYTES_MAX) != 0 || fseeko(l->file, *at, SEEK_SET) != 0)
         return -errno;
     while ((c = getc_unlocked(l->file)) != EOF && c != '\n')
         if (length++ < LINE_BYTES_MAX)
@@ -93,17 +81,12 @@ static int lines_read_file(struct lines *l, int64_t *at)
     return length > LINE_BYTES_MAX ? -EMSGSIZE : length > 0 || c == '\n';
 }
 
-static int lines_make_sample(struct lines *l, int64_t number)
-{
-    if (number < l->samples)
-        sample_write(&l->text, l->sample_host, number);
-    return buf_error(&l->text) != 0 ? -ENOMEM : number < l->samples;
-}
-
 int lines_read(struct lines *l, int64_t *at, struct span *line)
 {
     buf_clear(&l->text);
-    int got = l->file != NULL ? lines_read_file(l, at) : lines_make_sample(l, (*at)++);
+    int got = l->file != NULL ? lines_read_file(l, at) : *at < l->samples;
+    if (l->file == NULL && got == 1)
+        sample_write(&l->text, l->sample_host, (*at)++);
     *line = buf_span(&l->text);
-    return got;
+    return buf_error(&l->text) == 0 ? got : -ENOMEM;
 }

@@ -13,7 +13,7 @@
 enum { LINE_BYTES_MAX = 1024 * 1024 };
 
 struct lines {
-    FILE *file;              /* the file or the copy; NULL: samples, whose host and number are set with it */
+    FILE *file;              /* the file or the copy; NULL: samples */
     const char *sample_host; /* the host of their links; borrowed */
     int64_t samples;         /* their number */
     int64_t start;           /* where the first line begins, behind a byte order mark */
@@ -23,6 +23,10 @@ struct lines {
 /* Opens a file; "-" is standard input. Returns EXIT_OK, or prints what is wrong and returns the exit code.
  * Call lines_close in every case. */
 int lines_open(struct lines *l, const char *path) __attribute__((warn_unused_result));
+
+/* The same for as many samples as this text says; `host` is borrowed. */
+int lines_open_samples(struct lines *l, const char *host, const char *count)
+    __attribute__((warn_unused_result));
 
 void lines_close(struct lines *l);
 

@@ -3,10 +3,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
-#include "ctl/terminal.h"
 
-#include <assert.h>
-#include <errno.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -15,26 +12,16 @@ enum { POLL_MS = 100 };
 /* "channelctl on <host>, process <pid>, <16 random hexadecimal digits>" */
 static void lock_make_value(struct lock *l)
 {
-    char host[65] = "";
-    if (gethostname(host, sizeof host - 1) != 0)
-        (void)snprintf(host, sizeof host, "an unknown host");
-    int length = snprintf(l->text, sizeof l->text, "channelctl on %s, process %ld, %016llx", host,
-                          (long)getpid(), (unsigned long long)random_seed(l));
-    l->value = (struct span){l->text, (size_t)length};
+    char host[65] = "an unknown host";
+    (void)gethostname(host, sizeof host - 1);
+    (void)snprintf(l->value, sizeof l->value, "channelctl on %s, process %ld, %016llx", host, (long)getpid(),
+                   (unsigned long long)random_seed(l));
 }
-
-/* --- The holder --- */
 
 static void lock_fail_held(struct lock *l, const char *what)
 {
     (void)client_fail(l->client, "%s (%s: %s)", what, EXCERPT(l->client->loader),
                       *l->holder != '\0' ? l->holder : "nobody holds it");
-}
-
-static void lock_send_expiry(struct lock *l)
-{
-    l->sent_ms = clock_now_ms();
-    CLIENT_SEND(l->client, SPAN("PEXPIRE"), l->client->loader, DIGITS(LOCK_LEASE_MS));
 }
 
 /* After a failure of the client `held` stays as it is: whether the lock is held is unknown. */
@@ -44,24 +31,19 @@ static void lock_receive_holder(struct lock *l)
     struct span name = reply->type == REPLY_ERROR ? SPAN("another load") : reply_text(reply);
     if (client_status(l->client) != 0)
         return;
-    l->held = span_equal(name, l->value);
+    l->held = span_equal(name, span_of(l->value));
     (void)excerpt(name, l->holder);
 }
 
 /* --- Transactions --- */
 
-bool lock_is_due(const struct lock *l)
-{
-    return clock_now_ms() - l->sent_ms >= LOCK_RENEWAL_MS;
-}
-
-void lock_send_watch(struct lock *l)
+static void lock_send_watch(struct lock *l)
 {
     CLIENT_SEND(l->client, SPAN("WATCH"), l->client->loader);
     CLIENT_SEND(l->client, SPAN("GET"), l->client->loader);
 }
 
-void lock_receive_watch(struct lock *l)
+static void lock_receive_watch(struct lock *l)
 {
     (void)client_receive(l->client);
     lock_receive_holder(l);
@@ -69,89 +51,91 @@ void lock_receive_watch(struct lock *l)
         lock_fail_held(l, "the lock is lost: it has expired or was deleted");
 }
 
-void lock_begin(struct lock *l)
-{
-    assert((l->held || client_status(l->client) != 0) && !l->committed);
-    CLIENT_SEND(l->client, SPAN("MULTI"));
-}
-
-void lock_commit(struct lock *l)
-{
-    if (lock_is_due(l))
-        lock_send_expiry(l);
-    CLIENT_SEND(l->client, SPAN("EXEC"));
-    l->committed = true;
-}
-
 /* MULTI and the commands in it reply by a status, EXEC by an array, or nil when a watched key has changed. */
-const struct redis_reply *lock_receive(struct lock *l, size_t count)
+static int lock_receive_execution(struct lock *l, int64_t *integers, size_t count)
 {
     const struct redis_reply *reply = NULL;
-    assert(l->committed);
-    l->committed = false;
     do
         reply = client_receive(l->client);
     while (reply->type == REPLY_STATUS);
-    if (client_status(l->client) != 0)
-        return NULL;
-    if (reply->type == REPLY_ARRAY && reply->elements >= count)
-        return reply;
-    if (reply->type == REPLY_NIL)
+    bool is_executed = reply->type == REPLY_ARRAY && reply->elements >= count;
+    if (reply->type == REPLY_NIL && client_status(l->client) == 0) {
+        l->held = false; /* perhaps */
         (void)client_fail(l->client,
                           "the lock, or what was to be written, was changed by another program meanwhile");
-    else
+    } else if (!is_executed)
         (void)client_fail_unexpected(l->client);
-    return NULL;
+    for (size_t i = 0; i < count && is_executed; i++)
+        integers[i] = reply[1 + i].integer;
+    return client_status(l->client);
 }
 
-int lock_execute(struct lock *l)
+static bool lock_is_due(const struct lock *l)
 {
-    lock_commit(l);
-    return lock_receive(l, 0) != NULL ? 0 : -EIO;
+    return l->renewed_ms == 0 || clock_now_ms() - l->renewed_ms >= LOCK_RENEWAL_MS;
+}
+
+void lock_begin(struct lock *l)
+{
+    CLIENT_SEND(l->client, SPAN("MULTI"));
+}
+
+int lock_commit(struct lock *l, int64_t *integers, size_t count)
+{
+    if (lock_is_due(l)) {
+        l->renewed_ms = clock_now_ms();
+        CLIENT_SEND(l->client, SPAN("PEXPIRE"), l->client->loader, DIGITS(LOCK_LEASE_MS));
+    }
+    CLIENT_SEND(l->client, SPAN("EXEC"));
+    lock_send_watch(l);
+    int err = lock_receive_execution(l, integers, count);
+    lock_receive_watch(l);
+    return err;
+}
+
+void lock_keep(struct lock *l)
+{
+    if (!l->held || !lock_is_due(l))
+        return;
+    lock_begin(l);
+    (void)lock_commit(l, NULL, 0);
 }
 
 /* --- Acquiring --- */
 
-/* Takes the lock if it is free. *ttl_ms: that of its holder. */
-static void lock_claim(struct lock *l, int64_t *ttl_ms)
+/* Takes the lock if it is free. Returns the TTL of its holder. */
+static int64_t lock_claim(struct lock *l)
 {
     struct client *c = l->client;
-    l->sent_ms = clock_now_ms();
-    CLIENT_SEND(c, SPAN("SET"), c->loader, l->value, SPAN("NX"), SPAN("PX"), DIGITS(LOCK_LEASE_MS));
+    CLIENT_SEND(c, SPAN("SET"), c->loader, span_of(l->value), SPAN("NX"), SPAN("PX"), DIGITS(LOCK_LEASE_MS));
     CLIENT_SEND(c, SPAN("GET"), c->loader);
     CLIENT_SEND(c, SPAN("PTTL"), c->loader);
     (void)client_receive(c);
     lock_receive_holder(l);
-    *ttl_ms = client_receive_integer(c);
+    return client_receive_integer(c);
 }
 
-void lock_renew(struct lock *l)
+int lock_acquire(struct lock *l, struct client *c)
 {
-    lock_watch(l);
-    lock_begin(l);
-    lock_send_expiry(l);
-    (void)lock_execute(l);
-}
-
-/* While another load holds the lock this waits until it is released or expires. */
-static void lock_acquire(struct lock *l)
-{
-    int64_t ttl = 0;
     int64_t before = LOCK_LEASE_MS;
     bool is_shown = false;
+    *l = (struct lock){.client = c};
     lock_make_value(l);
+    interrupt_watch();
     for (;;) {
-        lock_claim(l, &ttl);
-        if (l->held)
-            lock_renew(l);  /* without the right to do so it fails now, not later */
-        else if (ttl == -1) /* it was not set by a load */
+        int64_t ttl = lock_claim(l);
+        if (l->held) {
+            lock_send_watch(l);
+            lock_receive_watch(l);
+            lock_keep(l);     /* without the right to renew it this fails now, not later */
+        } else if (ttl == -1) /* it was not set by a load */
             lock_fail_held(l, "the lock has no TTL: no load is possible until it is deleted");
         else if (ttl > before) /* it does not expire in time, or was renewed */
             lock_fail_held(l, "another load is running");
         else if (interrupt_signal() != 0)
-            (void)client_fail(l->client, "interrupted");
-        if (l->held || client_status(l->client) != 0)
-            return;
+            (void)client_fail(c, "interrupted");
+        if (l->held || client_status(c) != 0)
+            return client_status(c);
         if (ttl >= 0) {
             if (!is_shown)
                 show_message("waiting for another load to end (%s)", l->holder);
@@ -168,13 +152,13 @@ static void lock_acquire(struct lock *l)
 static int lock_send_release(struct lock *l)
 {
     struct client *c = l->client;
-    bool in_transaction = !c->full;
-    lock_watch(l);
-    if (in_transaction)
+    if (!c->full)
         lock_begin(l);
     CLIENT_SEND(c, SPAN("UNLINK"), c->index_next, c->loader);
-    if (in_transaction)
-        return lock_execute(l);
+    if (!c->full) {
+        CLIENT_SEND(c, SPAN("EXEC"));
+        return lock_receive_execution(l, NULL, 0);
+    }
     /* If a network delays it until another load has the lock, that load finds its lock deleted, and fails. */
     (void)client_receive(c);
     return client_status(c);
@@ -184,31 +168,27 @@ static int lock_send_release(struct lock *l)
  * granted the lock although its reply never came. */
 static void lock_abandon(struct lock *l)
 {
-    if (!l->held && !client_is_lost(l->client))
+    if (l->renewed_ms == 0 && !client_is_lost(l->client))
         return;
     l->held = true; /* unless a reply shows that it is not */
-    l->committed = false;
-    int err = client_reopen(l->client);
-    if (err == 0)
-        err = lock_send_release(l);
-    if (err != 0 && l->held)
+    if (client_reopen(l->client) == 0) {
+        lock_send_watch(l);
+        lock_receive_watch(l);
+        (void)lock_send_release(l);
+    }
+    if (client_status(l->client) != 0 && l->held)
         show_message("could not release the load lock, which expires within %d s: %s", LOCK_LEASE_MS / 1000,
                      client_error(l->client));
 }
 
-int lock_run(struct lock *l, struct client *c, void (*work)(void *arg), void *arg)
+int lock_release(struct lock *l)
 {
-    *l = (struct lock){.client = c};
-    interrupt_watch();
-    lock_acquire(l);
-    if (client_status(c) == 0)
-        work(arg);
-    bool is_done = client_status(c) == 0;
+    bool is_done = client_status(l->client) == 0;
     if (is_done && lock_send_release(l) == 0)
         return 0;
     bool is_lost = !is_done || !l->held;
     if (is_lost)
-        (void)client_print_error(c);
+        (void)client_print_error(l->client);
     lock_abandon(l);
     return is_lost ? -EIO : 0;
 }

@@ -7,17 +7,7 @@
  * which names the link key to remove, and the link key, which must still lead to this channel.
  */
 #include "base/text.h"
-#include "ctl/client.h"
 #include "ctl/lock.h"
-#include "ctl/terminal.h"
-#include "model/channel.h"
-
-struct removal {
-    struct client client;
-    struct lock lock;
-    int64_t id;
-    bool place_removed, card_removed, link_removed;
-};
 
 /* Watches the card and its link key. *link: that of the card; empty if it has none, or if its key leads to
  * another channel and is kept. In the transaction the error of ZREM would not undo the rest, so the type of
@@ -43,54 +33,46 @@ static void remove_read(struct client *c, int64_t id, struct buf *link)
         buf_clear(link);
 }
 
+/* What was removed of a channel. */
+enum { PLACE, CARD, LINK, PARTS };
+
 /* The index comes first: a reader that finds a channel there finds its card. */
-static void remove_execute(struct removal *r, struct span link)
+static void remove_channel(struct lock *l, int64_t id, int64_t removed[PARTS])
 {
-    struct client *c = &r->client;
-    lock_begin(&r->lock);
-    CLIENT_SEND(c, SPAN("ZREM"), c->index, DIGITS(r->id));
-    CLIENT_SEND(c, SPAN("UNLINK"), client_card_key(c, r->id));
-    if (link.len > 0)
-        CLIENT_SEND(c, SPAN("UNLINK"), client_link_key(c, link));
-    lock_commit(&r->lock);
-    const struct redis_reply *replies = lock_receive(&r->lock, link.len > 0 ? 3 : 2);
-    r->place_removed = replies != NULL && replies[1].integer > 0;
-    r->card_removed = replies != NULL && replies[2].integer > 0;
-    r->link_removed = replies != NULL && link.len > 0 && replies[3].integer > 0;
-}
-
-static void remove_channel(void *arg)
-{
-    struct removal *r = arg;
+    struct client *c = l->client;
     struct buf link = BUF_INIT;
-    lock_watch(&r->lock);
-    remove_read(&r->client, r->id, &link);
-    if (client_status(&r->client) == 0)
-        remove_execute(r, buf_span(&link));
+    remove_read(c, id, &link);
+    lock_begin(l);
+    CLIENT_SEND(c, SPAN("ZREM"), c->index, DIGITS(id));
+    CLIENT_SEND(c, SPAN("UNLINK"), client_card_key(c, id));
+    if (link.len > 0)
+        CLIENT_SEND(c, SPAN("UNLINK"), client_link_key(c, buf_span(&link)));
+    (void)lock_commit(l, removed, link.len > 0 ? PARTS : LINK);
     buf_fini(&link);
-}
-
-/* --- The command --- */
-
-static int remove_print_result(const struct removal *r)
-{
-    if (!r->place_removed && !r->card_removed)
-        return FAIL("channel %lld does not exist: nothing was removed", (long long)r->id);
-    print_line(stdout, "removed channel %lld (index: %s, card: %s, link key: %s)", (long long)r->id,
-               r->place_removed ? "yes" : "no", r->card_removed ? "yes" : "no",
-               r->link_removed ? "yes" : "no");
-    return output_finish();
 }
 
 int command_remove(const struct options *o, const char *argument)
 {
-    struct removal r = {.id = 0};
-    if (parse_int64(span_of(argument), &r.id) != 0)
+    struct client c;
+    struct lock lock;
+    int64_t removed[PARTS] = {0};
+    int64_t id = 0;
+    if (parse_int64(span_of(argument), &id) != 0)
         return usage_error("remove: expected the id of a channel, a 64-bit integer");
-    int code = client_open(&r.client, o, CLIENT_CATALOGUE);
-    if (code == EXIT_OK)
-        code = lock_run(&r.lock, &r.client, remove_channel, &r) == 0 ? remove_print_result(&r)
-                                                                     : interrupt_code(EXIT_FAILED);
-    client_close(&r.client);
+    int code = client_open(&c, o, CLIENT_CATALOGUE);
+    if (code == EXIT_OK) {
+        if (lock_acquire(&lock, &c) == 0)
+            remove_channel(&lock, id, removed);
+        code = lock_release(&lock) == 0 ? EXIT_OK : interrupt_code(EXIT_FAILED);
+    }
+    if (code == EXIT_OK && removed[PLACE] + removed[CARD] == 0)
+        code = FAIL("channel %lld does not exist: nothing was removed", (long long)id);
+    else if (code == EXIT_OK) {
+        print_line(stdout, "removed channel %lld (index: %s, card: %s, link key: %s)", (long long)id,
+                   removed[PLACE] > 0 ? "yes" : "no", removed[CARD] > 0 ? "yes" : "no",
+                   removed[LINK] > 0 ? "yes" : "no");
+        code = output_finish();
+    }
+    client_close(&c);
     return code;
 }

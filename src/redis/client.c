@@ -256,11 +256,6 @@ void redis_client_send(struct redis_client *c, size_t count, const struct span *
     redis_client_send_text(c, redis_client_on_reply);
 }
 
-void redis_client_flush(struct redis_client *c)
-{
-    (void)uv_run(&c->loop, UV_RUN_NOWAIT);
-}
-
 static void redis_client_on_alarm(uv_timer_t *alarm)
 {
     (void)alarm;

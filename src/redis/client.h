@@ -40,9 +40,6 @@ int redis_client_connect(struct redis_client *c, int limit_ms) __attribute__((wa
 /* Queues a command; on a connection that is lost it does nothing. */
 void redis_client_send(struct redis_client *c, size_t count, const struct span *words);
 
-/* Sends what is queued, as far as the kernel accepts it, without waiting for replies. */
-void redis_client_flush(struct redis_client *c);
-
 /*
  * The next reply, which may be an error. Borrowed until another one is received or c connects again. NULL if
  * it cannot be had: the connection is lost, no reply has come in time, which ends the connection, or the keys
