@@ -1,8 +1,11 @@
 /* The connection to Redis and the reads of the catalogue; see client.h. */
 #include "ctl/client.h"
 
+#include "base/allocator.h"
 #include "base/clock.h"
 #include "ctl/terminal.h"
+#include "redis/cluster.h"
+#include "redis/resp.h"
 #include "redis/server.h"
 
 #include <poll.h>
@@ -10,12 +13,16 @@
 #include <stdlib.h>
 #include <sys/param.h>
 
-/* The time limits, in milliseconds, of connecting and of each reply; of both after a failure. */
-enum { CONNECT_MS = 5000, REPLY_MS = 30000, REOPEN_MS = 2000 };
-
-/* While it waits for Redis: the time limits of an attempt, of which the last one has the shorter, too, and
- * the pause before the next. */
-enum { ATTEMPT_MIN_MS = 500, ATTEMPT_MAX_MS = 5000, PAUSE_MS = 500 };
+/* The time limits, in milliseconds, of connecting and of each reply; of both after a failure; of the
+ * connection to a server that knows the master, with its answer. While it waits for Redis: the pause between
+ * attempts. */
+enum {
+    CONNECT_MS = 5000,
+    REPLY_MS = 30000,
+    REOPEN_MS = 2000,
+    LOCATE_MS = 2 * LOCATOR_LIMIT_MS,
+    PAUSE_MS = 500
+};
 
 /* --- Failures --- */
 
@@ -30,14 +37,12 @@ int client_fail(struct client *c, const char *format, ...)
     return -EIO;
 }
 
-int client_explain(struct client *c, const char *format, ...)
+void client_explain(struct client *c, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
     buf_set_message(&c->error, format, args);
     va_end(args);
-    c->failed = true;
-    return -EIO;
 }
 
 int client_fail_type(struct client *c, struct span key, const char *type)
@@ -50,7 +55,7 @@ int client_print_error(struct client *c)
     return FAIL("%s", client_error(c));
 }
 
-/* --- Commands and replies --- */
+/* --- Commands --- */
 
 struct span client_card_key(struct client *c, int64_t id)
 {
@@ -66,43 +71,107 @@ struct span client_link_key(struct client *c, struct span link)
     return buf_span(&c->key);
 }
 
+/* Sends the command in `text`. */
+static void client_send_text(struct client *c, redis_reply_fn fn)
+{
+    if (buf_error(&c->text) != 0 ||
+        redis_connection_send(c->connection, buf_span(&c->text), true, fn, c) != 0)
+        redis_connection_fail(c->connection, "out of memory");
+}
+
+/* `reply` is NULL if the connection was lost, for which there is a reason. */
+static void client_on_reply(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+{
+    struct client *c = arg;
+    (void)origin;
+    if (reply == NULL)
+        return;
+    void *copy = reply_copy(reply);
+    if (copy != NULL && buf_reserve(&c->replies, sizeof copy) == 0) {
+        buf_append(&c->replies, &copy, sizeof copy);
+    } else {
+        free(copy);
+        redis_connection_fail(c->connection, "out of memory");
+    }
+}
+
 void client_send(struct client *c, size_t count, const struct span *words)
 {
     if (buf_error(&c->key) != 0)
         (void)client_fail_memory(c);
-    if (!c->failed)
-        redis_client_send(c->redis, count, words);
+    if (c->failed || c->connection == NULL)
+        return;
+    buf_clear(&c->text);
+    command_begin(&c->text, count);
+    for (size_t i = 0; i < count; i++)
+        command_add(&c->text, words[i]);
+    client_send_text(c, client_on_reply);
 }
+
+/* --- Replies --- */
 
 static const struct redis_reply NIL = {.type = REPLY_NIL};
 
+/* `reply` becomes that of the oldest command, if it has arrived. */
+static void client_take_reply(struct client *c)
+{
+    free(c->reply);
+    c->reply = NULL;
+    if (c->replies.len == 0)
+        return;
+    c->reply = *(struct redis_reply *const *)(const void *)c->replies.data;
+    buf_consume(&c->replies, sizeof(void *));
+}
+
+static void client_on_alarm(uv_timer_t *alarm)
+{
+    (void)alarm;
+}
+
+/*
+ * Runs the loop until a reply has arrived. When the time has passed the socket is read once more: the process
+ * may have been stopped.
+ */
+static void client_await_reply(struct client *c)
+{
+    const uint64_t end_ms = clock_now_ms() + c->reply_ms;
+    bool is_late = false;
+    uv_update_time(&c->loop);
+    (void)uv_timer_start(&c->alarm, client_on_alarm, c->reply_ms, 0); /* cannot fail */
+    while (c->replies.len == 0 && c->connection != NULL && !is_late) {
+        is_late = clock_now_ms() >= end_ms;
+        (void)uv_run(&c->loop, is_late ? UV_RUN_NOWAIT : UV_RUN_ONCE);
+    }
+    (void)uv_timer_stop(&c->alarm);
+    if (c->replies.len > 0 || c->connection == NULL)
+        return;
+    client_explain(c, "no reply in time");
+    redis_connection_close(&c->connection);
+}
+
 const struct redis_reply *client_receive_any(struct client *c)
 {
-    const struct redis_reply *reply = c->failed ? NULL : redis_client_receive(c->redis, c->reply_ms);
-    if (reply != NULL)
-        return reply;
-    (void)client_fail(c, "%s", redis_client_error(c->redis));
-    return &NIL;
+    if (!c->failed && c->replies.len == 0)
+        client_await_reply(c);
+    client_take_reply(c);
+    c->failed = c->failed || c->reply == NULL;
+    if (!c->failed && redis_endpoint_is_cluster(&c->config->endpoint) && cluster_is_migrating(c->reply))
+        (void)client_fail(c, "the keys are migrating to another node of the cluster: try again when that has "
+                             "ended");
+    return c->failed ? &NIL : c->reply;
 }
 
-static const struct redis_reply *client_find_error(const struct redis_reply *reply)
-{
-    const struct redis_reply *end = reply_next(reply);
-    for (const struct redis_reply *item = reply; item < end; item++)
-        if (item->type == REPLY_ERROR)
-            return item;
-    return NULL;
-}
-
-/* Returns the reply; if it has an error, fails for that and returns nil. */
+/* Returns the reply; if it is an error or contains one, fails for that and returns nil. */
 static const struct redis_reply *client_refuse_error(struct client *c, const struct redis_reply *reply)
 {
-    const struct redis_reply *error = client_find_error(reply);
-    if (error == NULL)
+    const struct redis_reply *end = reply_next(reply);
+    const struct redis_reply *error = reply;
+    while (error < end && error->type != REPLY_ERROR)
+        error++;
+    if (error == end)
         return reply;
     c->full = c->full || reply_is_error(error, SPAN("OOM "));
-    (void)client_fail(c, "Redis refused: %s",
-                      redis_endpoint_redact(redis_client_endpoint(c->redis), error->str));
+    (void)client_fail(c, "Redis refused: %s", redis_endpoint_redact(&c->config->endpoint, error->str));
     return &NIL;
 }
 
@@ -134,12 +203,13 @@ int64_t client_receive_integer(struct client *c)
     return reply->integer;
 }
 
-struct redis_reply *client_copy_reply(struct client *c, const struct redis_reply *reply)
+struct redis_reply *client_own_reply(struct client *c)
 {
-    struct redis_reply *copy = reply_copy(reply);
-    if (copy == NULL)
-        (void)client_fail_memory(c);
-    return copy;
+    struct redis_reply *reply = c->reply;
+    if (c->failed)
+        return NULL;
+    c->reply = NULL;
+    return reply;
 }
 
 bool reply_is_id(const struct redis_reply *reply, int64_t id)
@@ -147,17 +217,164 @@ bool reply_is_id(const struct redis_reply *reply, int64_t id)
     return reply_is_text(reply, DIGITS(id));
 }
 
+/* --- The connection --- */
+
+/*
+ * An attempt has failed. A permanent reason remains while other servers and addresses are tried. The server
+ * is named where there may be others: one that was discovered, or one of many addresses.
+ */
+static void client_on_address_failed(void *arg, const char *why)
+{
+    struct client *c = arg;
+    const struct redis_endpoint *endpoint = &c->config->endpoint;
+    const struct redis_status *status = redis_connection_status(c->connection);
+    struct redis_endpoint server = c->server;
+    struct buf where = BUF_INIT;
+    bool is_refused = status->failure == REDIS_FAILURE_REFUSED;
+    bool is_invalid = status->failure == REDIS_FAILURE_INVALID;
+    if (c->rejected)
+        return;
+    if (status->addresses > 1)
+        server.host = (char *)(uintptr_t)status->address; /* it is only read */
+    if (status->addresses > 1 || redis_endpoint_is_discovered(endpoint)) {
+        redis_endpoint_describe(&server, &where);
+        buf_append_str(&where, ": ");
+    }
+    client_explain(c, "%s%s%s", buf_message(&where),
+                   is_refused   ? "Redis refused: "
+                   : is_invalid ? "this is not a Redis server: it has sent "
+                                : "",
+                   redis_endpoint_redact(endpoint, why));
+    buf_fini(&where);
+    c->rejected =
+        is_refused ? !redis_server_is_unavailable(span_of(why)) : status->failure != REDIS_FAILURE_PASSING;
+}
+
+/* What has arrived before is received first. */
+static void client_on_lost(void *arg, const char *why)
+{
+    struct client *c = arg;
+    if (!c->ready)
+        client_on_address_failed(c, why);
+    else if (!c->failed)
+        client_explain(c, "the connection to Redis was lost: %s", why);
+    redis_connection_close(&c->connection);
+}
+
+/* A node that no longer has the slot: later replies on this connection would be no better. */
+static const char *client_check_error(void *arg, const struct redis_reply *error)
+{
+    const struct client *c = arg;
+    return redis_endpoint_is_cluster(&c->config->endpoint) && cluster_is_left(error) ? error->str : NULL;
+}
+
+/* The master that a Sentinel or a node of a cluster names. The answer is a part of the handshake: the next
+ * address is tried without one. */
+static void client_on_located(void *arg, const struct redis_reply *reply, enum redis_origin origin)
+{
+    struct client *c = arg;
+    const struct redis_endpoint *endpoint = &c->config->endpoint;
+    struct locator_answer answer;
+    (void)origin;
+    if (reply == NULL)
+        return;
+    const char *problem = reply->type == REPLY_ERROR
+                              ? reply->str
+                              : locator_protocol_of(endpoint)->read(endpoint, &c->server, 0, reply, &answer);
+    if (problem != NULL) {
+        redis_connection_fail(c->connection, problem);
+        return;
+    }
+    c->master = answer.master;
+    c->ready = true;
+}
+
+static void client_on_handshake_done(void *arg)
+{
+    struct client *c = arg;
+    const struct redis_endpoint *endpoint = &c->config->endpoint;
+    if (c->is_locator) {
+        buf_clear(&c->text);
+        (void)locator_protocol_of(endpoint)->compose(endpoint, 0, &c->text);
+        client_send_text(c, client_on_located);
+    } else {
+        c->ready = true;
+        redis_connection_accept(c->connection);
+    }
+}
+
+/* Forgets the commands whose replies were not received. */
+static void client_disconnect(struct client *c)
+{
+    redis_connection_close(&c->connection);
+    do
+        client_take_reply(c);
+    while (c->reply != NULL);
+}
+
+/* Connects in place of any earlier connection. `limit_ms` is for each address. */
+static int client_connect_to(struct client *c, const struct redis_endpoint *server, bool is_locator,
+                             uint64_t limit_ms)
+{
+    bool is_master = !is_locator && redis_endpoint_is_discovered(&c->config->endpoint);
+    const struct redis_connection_options options = {
+        .endpoint = &c->server,
+        .shared = &c->shared,
+        .open = &c->open,
+        .limit_ms = limit_ms,
+        .queries_only = true,
+        .role = is_master ? REDIS_ROLE_MASTER : REDIS_ROLE_UNKNOWN,
+        .bytes_max = SIZE_MAX / 4, /* of any size: the command asked for it */
+        .on_address_failed = client_on_address_failed,
+        .on_handshake_done = client_on_handshake_done,
+        .on_lost = client_on_lost,
+        .check_error = client_check_error,
+        .arg = c};
+    client_disconnect(c);
+    c->server = *server;
+    c->is_locator = is_locator;
+    c->ready = false;
+    if (redis_connection_new(&c->loop, &options, &c->connection) != 0)
+        client_explain(c, "out of memory");
+    while (c->connection != NULL && !c->ready)
+        (void)uv_run(&c->loop, UV_RUN_ONCE);
+    c->failed = c->connection == NULL;
+    return client_status(c);
+}
+
+static int client_connect(struct client *c, uint64_t limit_ms)
+{
+    const struct redis_endpoint *endpoint = &c->config->endpoint;
+    int err = -EIO;
+    c->rejected = false;
+    c->reply_ms = limit_ms;
+    if (!redis_endpoint_is_discovered(endpoint))
+        err = client_connect_to(c, endpoint, false, limit_ms);
+    for (int i = 0; i < endpoint->discovery.count && err != 0; i++) {
+        struct redis_endpoint server = redis_endpoint_server(endpoint, i);
+        err = client_connect_to(c, &server, true, LOCATE_MS);
+        if (err != 0)
+            continue;
+        server = redis_endpoint_at(endpoint, c->master.host, c->master.port);
+        err = client_connect_to(c, &server, false, limit_ms);
+    }
+    c->rejected = c->rejected && err != 0;
+    return err;
+}
+
 /* --- Opening and closing --- */
 
-/* Connects by these settings from now on. *setting: with -EINVAL, the setting of the error in `error`. */
-static int client_use_options(struct client *c, const struct redis_options *options, struct buf *error,
-                              const char **setting)
+/* Connects by the settings from now on. *setting: with -EINVAL, the setting of the error in `error`. */
+static int client_use_settings(struct client *c, struct buf *error, const char **setting)
 {
     struct redis_config *config = NULL;
-    int err = redis_config_new(options, keyspace_prefix(c->keys), 1, &config, error, setting);
-    if (err == 0)
-        redis_client_use(c->redis, config);
-    return err;
+    int err = redis_config_new(&c->options->redis, keyspace_prefix(c->keys), 1, &config, error, setting);
+    if (err != 0)
+        return err;
+    client_disconnect(c);
+    redis_config_unref(c->config);
+    c->config = config;
+    return 0;
 }
 
 /* The password may have been changed since. After a failure those in use stay. */
@@ -166,17 +383,8 @@ static void client_read_settings_again(struct client *c)
     struct buf error = BUF_INIT;
     const char *setting = NULL;
     if (settings_read_files(&c->options->args, true, &error) == 0)
-        (void)client_use_options(c, &c->options->redis, &error, &setting);
+        (void)client_use_settings(c, &error, &setting);
     buf_fini(&error);
-}
-
-static int client_connect(struct client *c, int limit_ms)
-{
-    c->failed = false;
-    c->reply_ms = limit_ms;
-    if (redis_client_connect(c->redis, limit_ms) == 0)
-        return 0;
-    return client_fail(c, "%s", redis_client_error(c->redis));
 }
 
 int client_reopen(struct client *c)
@@ -203,31 +411,42 @@ static int client_name_keys(struct client *c)
     return 0;
 }
 
-static int client_configure(struct client *c, const struct options *o)
+static int client_start_loop(struct client *c)
+{
+    if (uv_replace_allocator(malloc, allocator_realloc_or_exit, calloc, free) != 0 ||
+        uv_loop_init(&c->loop) != 0)
+        return -ENOMEM;
+    (void)uv_timer_init(&c->loop, &c->alarm); /* cannot fail */
+    c->has_loop = true;
+    return 0;
+}
+
+static int client_configure(struct client *c)
 {
     struct buf error = BUF_INIT;
     const char *setting = NULL;
-    int err = redis_client_new("channelctl", &c->redis);
+    int err = client_name_keys(c);
     if (err == 0)
-        err = client_use_options(c, &o->redis, &error, &setting);
-    int code = err == -EINVAL ? setting_error(o, setting, buf_message(&error)) : EXIT_OK;
-    if (code == EXIT_OK && (err != 0 || client_name_keys(c) != 0))
-        code = memory_error();
+        err = client_start_loop(c);
+    if (err == 0)
+        err = client_use_settings(c, &error, &setting);
+    int code = err == 0         ? EXIT_OK
+               : err == -EINVAL ? setting_error(c->options, setting, buf_message(&error))
+                                : memory_error();
     buf_fini(&error);
     return code;
 }
 
-/* --- Waiting for Redis --- */
-
-static const char *client_describe(const struct client *c, struct buf *out)
+static void client_show_state(struct client *c, const char *before)
 {
-    redis_endpoint_describe(redis_client_endpoint(c->redis), out);
-    return buf_message(out);
+    struct buf where = BUF_INIT;
+    redis_endpoint_describe(&c->config->endpoint, &where);
+    show_message("%sRedis at %s: %s", before, buf_message(&where), client_error(c));
+    buf_fini(&where);
 }
 
 /* A server that loads its data accepts connections, but rejects reads. Any other error is left to the
- * command.
- */
+ * command. */
 static int client_try_read(struct client *c, enum client_subject subject)
 {
     if (subject == CLIENT_CATALOGUE)
@@ -240,63 +459,49 @@ static int client_try_read(struct client *c, enum client_subject subject)
     return client_status(c);
 }
 
-static int client_attempt(struct client *c, enum client_subject subject, uint64_t end_ms)
+static int client_attempt(struct client *c, enum client_subject subject)
 {
-    uint64_t now_ms = clock_now_ms();
-    uint64_t left_ms = end_ms > now_ms ? end_ms - now_ms : 0;
-    int err = client_connect(c, (int)MIN(MAX(left_ms, ATTEMPT_MIN_MS), ATTEMPT_MAX_MS));
+    int err = client_connect(c, CONNECT_MS);
     return err == 0 ? client_try_read(c, subject) : err;
-}
-
-/* *reason: the one that was printed last. */
-static void client_print_wait(struct client *c, struct buf *reason)
-{
-    struct buf where = BUF_INIT;
-    if (span_equal(buf_span(reason), span_of(client_error(c))))
-        return;
-    buf_clear(reason);
-    buf_append_str(reason, client_error(c));
-    show_message("waiting for Redis at %s: %s", client_describe(c, &where), client_error(c));
-    buf_fini(&where);
-}
-
-static int client_wait_for_redis(struct client *c, enum client_subject subject)
-{
-    const uint64_t end_ms = clock_now_ms() + (uint64_t)c->options->wait;
-    struct buf reason = BUF_INIT;
-    int err = client_attempt(c, subject, end_ms);
-    while (err != 0 && !redis_client_is_rejected(c->redis) && clock_now_ms() < end_ms) {
-        client_print_wait(c, &reason);
-        (void)poll(NULL, 0, (int)MIN(PAUSE_MS, end_ms - MIN(clock_now_ms(), end_ms)));
-        client_read_settings_again(c);
-        err = client_attempt(c, subject, end_ms);
-    }
-    buf_fini(&reason);
-    return err;
 }
 
 int client_open(struct client *c, const struct options *o, enum client_subject subject)
 {
-    *c = (struct client){.keys = &o->keys, .options = o};
-    int code = client_configure(c, o);
+    const uint64_t end_ms = clock_now_ms() + (uint64_t)o->wait;
+    struct buf shown = BUF_INIT; /* the reason to wait: it is shown whenever it changes */
+    *c = (struct client){.keys = &o->keys, .options = o, .shared.client_name = "channelctl"};
+    int code = client_configure(c);
     if (code != EXIT_OK)
         return code;
-    int err = o->wait > 0 ? client_wait_for_redis(c, subject) : client_connect(c, CONNECT_MS);
+    while (client_attempt(c, subject) != 0 && !c->rejected && clock_now_ms() < end_ms) {
+        if (!span_equal(buf_span(&shown), span_of(client_error(c))))
+            client_show_state(c, "waiting for ");
+        buf_clear(&shown);
+        buf_append_str(&shown, client_error(c));
+        (void)poll(NULL, 0, PAUSE_MS);
+        client_read_settings_again(c);
+    }
+    buf_fini(&shown);
     c->reply_ms = REPLY_MS;
-    if (err == 0)
-        return EXIT_OK;
-    struct buf where = BUF_INIT;
-    show_message("Redis at %s: %s", client_describe(c, &where), client_error(c));
-    buf_fini(&where);
-    return EXIT_FAILED;
+    if (c->failed)
+        client_show_state(c, "");
+    return c->failed ? EXIT_FAILED : EXIT_OK;
 }
 
 void client_close(struct client *c)
 {
-    redis_client_free(c->redis);
+    client_disconnect(c);
+    redis_config_unref(c->config);
+    if (c->has_loop) {
+        uv_close((uv_handle_t *)&c->alarm, NULL);
+        (void)uv_run(&c->loop, UV_RUN_DEFAULT);
+        (void)uv_loop_close(&c->loop);
+    }
     buf_fini(&c->error);
     buf_fini(&c->names);
     buf_fini(&c->key);
+    buf_fini(&c->text);
+    buf_fini(&c->replies);
 }
 
 /* --- Cards --- */
@@ -327,19 +532,6 @@ bool client_receive_card(struct client *c, struct channel_row *out)
  * have to wait. */
 static const struct span SCAN_COUNT = {"1000", 4};
 
-static void client_send_scan_of_keys(struct client *c, enum client_scanned what, struct span cursor)
-{
-    bool is_typed = what == SCAN_CARD_HASHES || what == SCAN_LINK_STRINGS;
-    bool is_card = what == SCAN_CARDS || what == SCAN_CARD_HASHES;
-    buf_clear(&c->key);
-    keyspace_pattern(c->keys, &c->key, is_card ? KEYSPACE_CARD : KEYSPACE_LINK);
-    const struct span words[] = {
-        SPAN("SCAN"),  cursor,     SPAN("MATCH"), buf_span(&c->key),
-        SPAN("COUNT"), SCAN_COUNT, SPAN("TYPE"),  is_card ? SPAN("hash") : SPAN("string")};
-    size_t count = sizeof words / sizeof words[0];
-    client_send(c, is_typed ? count : count - 2, words);
-}
-
 static void client_send_scan(struct client *c, enum client_scanned what, struct span cursor)
 {
     const struct {
@@ -347,32 +539,45 @@ static void client_send_scan(struct client *c, enum client_scanned what, struct 
     } sets[] = {[SCAN_INDEX] = {SPAN("ZSCAN"), c->index},
                 [SCAN_API_KEYS] = {SPAN("SSCAN"), c->api_keys},
                 [SCAN_API_KEY_INFO] = {SPAN("HSCAN"), c->api_key_info}};
-    if (what < SCAN_INDEX)
-        client_send_scan_of_keys(c, what, cursor);
-    else
+    bool is_typed = what == SCAN_CARD_HASHES || what == SCAN_LINK_STRINGS;
+    bool is_card = what == SCAN_CARDS || what == SCAN_CARD_HASHES;
+    if (what >= SCAN_INDEX) {
         CLIENT_SEND(c, sets[what].command, sets[what].key, cursor, SPAN("COUNT"), SCAN_COUNT);
+        return;
+    }
+    buf_clear(&c->key);
+    keyspace_pattern(c->keys, &c->key, is_card ? KEYSPACE_CARD : KEYSPACE_LINK);
+    const struct span words[] = {
+        SPAN("SCAN"),  cursor,     SPAN("MATCH"), buf_span(&c->key),
+        SPAN("COUNT"), SCAN_COUNT, SPAN("TYPE"),  is_card ? SPAN("hash") : SPAN("string")};
+    client_send(c, is_typed ? 8 : 6, words);
+}
+
+/* True for a cursor and a flat array. */
+static bool client_is_batch(const struct redis_reply *reply)
+{
+    return reply->elements == 2 && reply[1].elements == 0 &&
+           reply_next(&reply[2]) == &reply[3] + reply[2].elements;
 }
 
 bool client_scan_next(struct client *c, struct client_scan *s)
 {
     struct span cursor = s->reply != NULL ? reply_text(reply_first(s->reply)) : SPAN("0");
     bool is_end = s->reply != NULL && span_equal(cursor, SPAN("0"));
-    if (!is_end)
+    if (!is_end) {
         client_send_scan(c, s->what, cursor);
-    free(s->reply);
-    s->reply = is_end ? NULL : client_copy_reply(c, client_receive(c));
-    if (is_end)
-        return false;
-    bool is_batch = s->reply != NULL && s->reply->elements == 2 && s->reply[1].elements == 0 &&
-                    reply_next(&s->reply[2]) == &s->reply[3] + s->reply[2].elements; /* no array in it */
-    if (is_batch && interrupt_signal() == 0) {
-        s->names = &s->reply[3]; /* behind the cursor */
-        s->count = s->reply[2].elements;
-        return true;
+        if (!client_is_batch(client_receive(c)))
+            (void)client_fail_unexpected(c);
+        else if (interrupt_signal() != 0)
+            (void)client_fail(c, "interrupted");
     }
-    (void)(is_batch ? client_fail(c, "interrupted") : client_fail_unexpected(c));
     free(s->reply);
-    return false;
+    s->reply = is_end ? NULL : client_own_reply(c);
+    if (s->reply == NULL)
+        return false;
+    s->names = &s->reply[3]; /* behind the cursor */
+    s->count = s->reply[2].elements;
+    return true;
 }
 
 /* --- Link owners --- */

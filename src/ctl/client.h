@@ -1,6 +1,7 @@
 /*
- * The connection to Redis (blocking, pipelined, with a time limit on every wait), and the reads of the
- * catalogue that several commands share.
+ * The connection to Redis of a command: blocking, pipelined, with a time limit on every wait. It is that of
+ * redis/connection.h, on a loop that runs while a call waits. Also the reads of the catalogue that several
+ * commands share.
  *
  * client_send() queues a command; the queue is sent when the next reply is received. Replies come in the
  * order of the commands. The first failure (a lost connection, a timeout, an error reply, no memory) is
@@ -14,28 +15,45 @@
 #include "base/text.h"
 #include "ctl/command.h"
 #include "model/channel.h"
-#include "redis/client.h"
+#include "redis/connection.h"
 #include "redis/endpoint.h"
 #include "redis/reply.h"
 
 #include <errno.h>
+#include <uv.h>
 
 struct client {
     const struct keyspace *keys;
     /* Names of keys; read-only. */
     struct span index, index_next, api_keys, api_key_info, loader, samples;
 
-    struct redis_client *redis; /* NULL: not opened */
-    bool failed;                /* read-only */
-    bool full; /* it has refused a command because it has no memory left; read-only. Even then it executes
-                  commands that only remove something, but not in a transaction */
+    bool failed;   /* read-only */
+    bool rejected; /* it cannot connect, for a reason that does not pass, such as a wrong password, a
+                      certificate that one side rejects, or a server of another kind; read-only */
+    bool full;     /* it has refused a command because it has no memory left; read-only. Even then it executes
+                      commands that only remove something, but not in a transaction */
 
     /* Private from here on. */
     const struct options *options;
-    int reply_ms; /* the time limit of each reply */
     struct buf error;
     struct buf names; /* the texts of the spans above */
     struct buf key;   /* the card or link key of the command that is being composed */
+    struct buf text;  /* scratch: that command */
+
+    struct redis_config *config; /* one reference; NULL: none yet */
+    bool has_loop;               /* the loop is initialised */
+    uv_loop_t loop;
+    uv_timer_t alarm;  /* wakes the loop when the time for a reply has passed */
+    uint64_t reply_ms; /* the time limit of each reply */
+    struct redis_shared shared;
+    struct wait_group open;              /* connections */
+    struct redis_connection *connection; /* NULL: not connected, or lost */
+    struct redis_endpoint server;        /* of the connection; borrows the settings or `master` */
+    struct redis_address master;         /* the last one that was named */
+    bool is_locator;                     /* the server is queried for the master */
+    bool ready;                          /* the connection can be used, or has named the master */
+    struct buf replies;                  /* copies that are owned and were not received yet, oldest first */
+    struct redis_reply *reply;           /* owned: the last one that was received */
 };
 
 /* The data that a command uses, and may read. */
@@ -43,8 +61,10 @@ enum client_subject { CLIENT_CATALOGUE, CLIENT_API_KEYS };
 
 /*
  * Connects, authenticates and selects the database; with --wait it tries again until Redis executes commands,
- * or fails for a reason that does not pass. Returns EXIT_OK, or prints what is wrong and returns the exit
- * code. `o` must outlive the client. Call client_close in every case.
+ * or fails for a reason that does not pass. If Redis must be discovered, the servers that know it are queried
+ * in turn until one leads to a master: the role in the URL does not apply, since commands write. Returns
+ * EXIT_OK, or prints what is wrong and returns the exit code. `o` must outlive the client. Call client_close
+ * in every case.
  */
 int client_open(struct client *c, const struct options *o, enum client_subject subject)
     __attribute__((warn_unused_result));
@@ -113,9 +133,8 @@ const struct redis_reply *client_receive_of(struct client *c, struct span key, c
 /* Receives an integer. Any other reply is a failure; after a failure the result is 0. */
 int64_t client_receive_integer(struct client *c);
 
-/* A copy of a reply, owned (free). NULL when there is no memory, which is a failure. */
-struct redis_reply *client_copy_reply(struct client *c, const struct redis_reply *reply)
-    __attribute__((warn_unused_result));
+/* The last reply that was received becomes the caller's (free). NULL after a failure. */
+struct redis_reply *client_own_reply(struct client *c) __attribute__((warn_unused_result));
 
 /* True when PTTL replied that there is a TTL: -1 is none, -2 is no key. */
 static inline bool reply_has_ttl(const struct redis_reply *reply)
@@ -141,14 +160,14 @@ static inline bool reply_is_text(const struct redis_reply *reply, struct span te
 /* True when the connection itself failed: whether the last commands were executed is unknown. */
 static inline bool client_is_lost(const struct client *c)
 {
-    return redis_client_is_lost(c->redis);
+    return c->connection == NULL;
 }
 
 /* Fails for this reason; after another failure the first one stays. Returns -EIO. */
 int client_fail(struct client *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Fails for this reason, which replaces an earlier one and may contain client_error(). Returns -EIO. */
-int client_explain(struct client *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Replaces the reason of a failure; the arguments may contain client_error(). */
+void client_explain(struct client *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static inline int client_fail_memory(struct client *c)
 {

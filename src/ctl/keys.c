@@ -76,10 +76,9 @@ static int keys_remove_key(struct client *c, struct span hex, int64_t *removed)
         return -EIO;
     CLIENT_SEND(c, SPAN("HDEL"), c->api_key_info, hex);
     (void)client_receive_of(c, c->api_key_info, "hash");
-    return client_status(c) == 0
-               ? 0
-               : client_explain(c, "the key is not valid any more, but its info was not removed: %s",
-                                client_error(c));
+    if (client_status(c) != 0)
+        client_explain(c, "the key is not valid any more, but its info was not removed: %s", client_error(c));
+    return client_status(c);
 }
 
 static int keys_add_key(struct client *c, struct span hex, struct span info)
@@ -102,10 +101,11 @@ static int keys_revoke_unprinted(struct client *c, struct span hex)
     int64_t removed = 0;
     const char *reason = EXCERPT(span_of(client_error(c)));
     if (client_reopen(c) == 0 && keys_remove_key(c, hex, &removed) == 0)
-        return client_explain(c, "%s; the key that could not be printed was revoked", reason);
-    return client_explain(
-        c, "%s; a key that was not printed may be valid: revoke it with channelctl keys revoke %.*s", reason,
-        (int)hex.len, hex.data);
+        return client_fail(c, "%s; the key that could not be printed was revoked", reason);
+    client_explain(c,
+                   "%s; a key that was not printed may be valid: revoke it with channelctl keys revoke %.*s",
+                   reason, (int)hex.len, hex.data);
+    return -EIO;
 }
 
 /* The key becomes valid before it is printed: every printed key works. After any failure it may be valid: the
@@ -277,8 +277,9 @@ static int keys_list_read(struct client *c, struct key_list *l)
 {
     *l = (struct key_list){0};
     CLIENT_SEND(c, SPAN("SMEMBERS"), c->api_keys);
-    l->members = client_copy_reply(c, client_receive_of(c, c->api_keys, "set"));
-    size_t members = l->members != NULL && client_status(c) == 0 ? l->members->elements : 0;
+    (void)client_receive_of(c, c->api_keys, "set");
+    l->members = client_own_reply(c);
+    size_t members = l->members != NULL ? l->members->elements : 0;
     l->key = calloc(members + 1, sizeof *l->key);
     if (l->key == NULL)
         return client_fail_memory(c);

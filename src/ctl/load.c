@@ -442,7 +442,7 @@ static int load_all(struct load *l)
     code = client_open(&l->client, l->options, CLIENT_CATALOGUE);
     if (code == EXIT_OK)
         return is_dry ? load_preview(l) : load_run(l);
-    bool is_unreachable = client_status(&l->client) != 0 && !redis_client_is_rejected(l->client.redis);
+    bool is_unreachable = client_status(&l->client) != 0 && !l->client.rejected;
     if (!is_dry || !is_unreachable)
         return code;
     print_line(stdout, "%zu channel%s, %lld refused; not compared with Redis", l->channels,
