@@ -3,7 +3,8 @@
  * is a name, a colon and a value, and ends with CRLF: the fields are taken from the lines.
  *
  * Almost all request lines have one form, and what follows such a line depends on its bytes alone. So llhttp
- * begins behind it, and a request with the header section of the one before does without llhttp.
+ * begins behind it, or behind the fields with which the section of the request before began, too. A request
+ * with all of these does without llhttp.
  */
 #include "http/parser.h"
 
@@ -11,6 +12,7 @@
 #include "base/text.h"
 
 #include <assert.h>
+#include <sys/param.h>
 
 /* --- names of header fields --- */
 
@@ -231,9 +233,16 @@ void http_parser_erase(struct buf *b)
     buf_recycle(b, HTTP_HEAD_KEPT_MAX);
 }
 
-static void http_parser_clear(struct http_parser *p)
+/* Keeps the first `known` bytes of the section. */
+static void http_parser_clear(struct http_parser *p, size_t known)
 {
-    http_parser_erase(&p->head);
+    if (known == 0) {
+        http_parser_erase(&p->head);
+    } else {
+        explicit_bzero(p->head.data + known, p->head.len - known);
+        p->head.len = known;
+    }
+    p->known_len = known;
     p->is_section = false;
     p->request = (struct http_request){.method = METHOD_OTHER};
 }
@@ -334,7 +343,7 @@ static int http_parser_set_fields(struct http_parser *p)
 void http_parser_end_rejected(struct http_parser *p)
 {
     if (p->phase == HTTP_PARSE_NOTHING)
-        http_parser_clear(p);
+        http_parser_clear(p, 0);
     else if (p->phase == HTTP_PARSE_FIELDS) /* afterwards they are set */
         (void)http_parser_set_fields(p);
     p->request.keep_alive = false;
@@ -357,6 +366,8 @@ static bool http_parser_has_valid_host(const struct http_parser *p)
     struct span host = p->request.field[HTTP_FIELD_HOST];
     if (host.data == NULL)
         return p->llhttp.http_minor == 0;
+    if (host.data < p->head.data + p->known_len) /* it was valid in another request */
+        return true;
     return host.len == 0 ? p->config->accepts_empty_host : http_parser_is_host(host);
 }
 
@@ -431,16 +442,27 @@ static size_t http_parser_usual_line(struct span bytes)
 }
 
 /*
- * True if the header section that is kept follows. On a connection of a proxy it may be that of another
- * client: the time of the comparison must not tell how much of its API key is right.
+ * How much of the header section that is kept follows: all, or whole lines. On a connection of a proxy it may
+ * be that of another client: the time of a comparison must not tell how much of its API key is right. A
+ * section of which some field has changed the state of llhttp is only known as a whole.
  */
-static bool http_parser_recognises(const struct http_parser *p, struct span bytes)
+static size_t http_parser_known(const struct http_parser *p, struct span bytes)
 {
     struct span kept = buf_span(&p->head);
-    if (!p->is_section || bytes.len < kept.len || p->line_len + kept.len > p->config->head_max)
-        return false;
-    bytes.len = kept.len;
-    return secret_equal(bytes, kept);
+    size_t known = 0;
+    if (!p->is_section || p->line_len + kept.len > p->config->head_max)
+        return 0;
+    if (bytes.len >= kept.len && secret_equal((struct span){bytes.data, kept.len}, kept))
+        return kept.len;
+    while (p->llhttp.flags == 0) {
+        struct span line = span_skip(bytes, known);
+        line.len = span_find(line, '\n') + 1;
+        if (line.len > MIN(bytes.len, kept.len) - known ||
+            !secret_equal(line, (struct span){kept.data + known, line.len}))
+            break;
+        known += line.len;
+    }
+    return known;
 }
 
 /* --- feeding --- */
@@ -468,6 +490,9 @@ void http_parser_config_init(struct http_parser_config *config)
     (void)llhttp_execute(&p.llhttp, line.data, line.len);
     assert(p.phase == HTTP_PARSE_FIELDS);
     config->behind_usual_line = p.llhttp;
+    line = SPAN("a: b\r\n");
+    (void)llhttp_execute(&p.llhttp, line.data, line.len);
+    config->behind_field = p.llhttp;
 }
 
 void http_parser_end(struct http_parser *p)
@@ -570,24 +595,25 @@ static size_t http_parser_skip_crlf(struct http_parser *p, struct span bytes)
 }
 
 /*
- * Reads the request line of the usual form, and the header section if it is known. Returns how much was read;
- * 0 if the target is not valid: llhttp says why, as if the line had come in pieces.
+ * Reads the request line of the usual form, and what is known of the header section. Returns how much was
+ * read; 0 if the target is not valid: llhttp says why, as if the line had come in pieces.
  */
 static size_t http_parser_begin_behind_line(struct http_parser *p, struct span bytes)
 {
     struct span target = span_skip(bytes, USUAL_METHOD.len);
     target.len = p->line_len - USUAL_METHOD.len - USUAL_VERSION.len;
-    bool known = http_parser_recognises(p, span_skip(bytes, p->line_len));
-    if (!known)
-        http_parser_clear(p);
+    size_t known = http_parser_known(p, span_skip(bytes, p->line_len));
+    bool is_whole = known > 0 && known == p->head.len;
+    if (!is_whole)
+        http_parser_clear(p, known);
     if (http_parser_set_target(p, target) != 0)
         return 0;
-    http_parser_enter(p, known ? HTTP_PARSE_COMPLETE : HTTP_PARSE_FIELDS);
-    if (known)
-        return p->line_len + p->head.len;
-    p->llhttp = p->config->behind_usual_line;
-    p->llhttp.data = p;
-    return p->line_len;
+    http_parser_enter(p, is_whole ? HTTP_PARSE_COMPLETE : HTTP_PARSE_FIELDS);
+    if (!is_whole) {
+        p->llhttp = known > 0 ? p->config->behind_field : p->config->behind_usual_line;
+        p->llhttp.data = p;
+    }
+    return p->line_len + known;
 }
 
 /* Begins a request, and returns how much of it was read. */
@@ -603,7 +629,7 @@ static size_t http_parser_begin(struct http_parser *p, struct span bytes)
     if (used > 0)
         return used;
     http_parser_end(p);
-    http_parser_clear(p);
+    http_parser_clear(p, 0);
     http_parser_begin_llhttp(p);
     return 0;
 }

@@ -16,13 +16,13 @@
 
 /* All parsers of a server share it. */
 struct http_parser_config {
-    size_t head_max;            /* bytes of request line and header section, the empty line included */
-    size_t body_max;            /* bytes of content, which is read and dropped */
-    bool accepts_empty_host;    /* a request may have a Host without a value */
-    llhttp_t behind_usual_line; /* http_parser_config_init */
+    size_t head_max;         /* bytes of request line and header section, the empty line included */
+    size_t body_max;         /* bytes of content, which is read and dropped */
+    bool accepts_empty_host; /* a request may have a Host without a value */
+    llhttp_t behind_usual_line, behind_field; /* http_parser_config_init */
 };
 
-/* Sets the last member. */
+/* Sets the last two members. */
 void http_parser_config_init(struct http_parser_config *config);
 
 /*
@@ -50,6 +50,7 @@ struct http_parser {
     size_t body_len;   /* content */
     size_t tail_len;   /* bytes after the head: content and its framing */
     bool is_section;   /* `head` is a section of a request that was accepted: the next may have it, too */
+    size_t known_len;  /* of `head`: so many bytes are lines of the section that was kept */
     struct buf head;   /* without a request line of the usual form */
     struct buf target; /* decoded in place; the request has its parts */
     struct buf lists;  /* those that were sent in several fields, joined */

@@ -222,6 +222,47 @@ TEST_CASE(a_reused_parser_has_nothing_of_the_previous_request)
     assert_span(r->field[HTTP_FIELD_HOST], "a");
 }
 
+/* What two sections have in common at their beginning is not parsed again. */
+TEST_CASE(a_request_has_nothing_of_one_that_began_with_the_same_fields)
+{
+    static const char *const fields[] = {
+        "",
+        "X-Api-Key: k\r\n",
+        "X-Api-Key: l\r\n",
+        "X-Api-Key: k\r\nX-Api-Key: l\r\n",
+        "X-Api-Key: k\r\n l\r\n",
+        "X-Api-Key: k\r\nHost: b\r\n",
+        "X-Api-Key: k\r\nConnection: close\r\n",
+        "X-Api-Key: k\r\nOrigin: o\r\n",
+        "X-Api-Key:\r\nOrigin: p\r\n",
+        "X-Api-Key:\r\n k\r\n",
+        "X-Api-Key:\tk\r\nOrigin: p\r\n",
+        "If-Match: a\r\nIf-Match: b\r\n",
+        "If-Match: a\r\nOrigin: p\r\nIf-Match: b\r\n",
+        "If-Match: a\r\nOrigin: p\r\n",
+        "Connection: close\r\nOrigin: o\r\n",
+        "Connection: close\r\nOrigin: p\r\n",
+        "Connection: x\r\n close\r\n",
+        "Connection: x\r\nOrigin: o\r\n",
+        "Connection:\r\nOrigin: o\r\n",
+        "Content-Length: 0\r\nOrigin: o\r\n",
+        "Content-Length: 0\r\nContent-Length: 0\r\n",
+        "Content-Length: 1\r\nOrigin: o\r\n",
+        "Transfer-Encoding: chunked\r\nOrigin: o\r\n",
+        "Transfer-Encoding: chunked\r\n chunked\r\n",
+    };
+    enum { COUNT = sizeof fields / sizeof fields[0] };
+    for (int i = 0; i < COUNT * COUNT; i++) {
+        SCOPED_FEED(f);
+        SCOPED_BUF(first);
+        SCOPED_BUF(second);
+        buf_printf(&first, GET "%s\r\n", fields[i / COUNT]);
+        buf_printf(&second, GET "%s\r\n", fields[i % COUNT]);
+        feed_whole(&f, &FEED_LIMITS, buf_span(&first));
+        feed_every_way(&f, &FEED_LIMITS, buf_span(&second));
+    }
+}
+
 /* Also where the header section is known, and llhttp does not see the target. It is scanned in words, and its
  * rest in bytes. */
 TEST_CASE(a_forbidden_byte_of_a_target_is_found_at_every_position)

@@ -131,6 +131,8 @@ static void add_request(struct buf *out, unsigned number)
         buf_append_str(out, ANY("Host: a\r\n", "host:\ta.example:8080 \r\n", "HOST: [::1]\r\n"));
     buf_append_str(out, ANY("", "", "", "", "Connection: keep-alive\r\n", "Connection: x, Keep-Alive\r\n",
                             "Connection: x\t,\tkeep-alive\t\r\n", "X:\r\n", "Accept:\t*/*\t\r\n"));
+    if (below(20) == 0)
+        buf_append_str(out, "Content-Length: 0\r\n");
     if (below(25) == 0)
         buf_append_str(out, ANY("Connection: close\r\n", "connection: x\r\nConnection: Close\r\n",
                                 "Connection: close\t\r\n"));
