@@ -1,11 +1,9 @@
 /*
- * The audit: reads a card, or one summary or the list of a page, again with each heartbeat, in the random
- * order of the table.
+ * The audit (docs/design.md, "Coherence"): reads a card, or one summary or the list of a page, again with
+ * each heartbeat, in the random order of the table.
  *
  * One difference proves nothing: the invalidation may still be behind the reply on the stream. So the next
- * heartbeat reads the same once more. If the entry is still the same then, and differs again, no invalidation
- * came for the first change. Likewise a record of an API key was contradicted at two heartbeats, without a
- * change of the keys in between. Then nothing is cached on this connection any more (stream_suspend).
+ * heartbeat reads the same once more. Records of API keys are contradicted in the same way (keys.h).
  */
 #ifndef CACHE_AUDIT_H
 #define CACHE_AUDIT_H

@@ -1,11 +1,5 @@
 /*
- * Makes the coded bodies of cached entries, in libuv's thread pool. A page takes milliseconds, and no request
- * waits for it.
- *
- * A body is coded when a cache hit wants it in a coding for the second time. Until that is done hits get the
- * plain body. One body at a time is coded. After each one a pause limits the encoder to one part in
- * ENCODER_PART of a processor. So a flood of requests for many entries costs a bounded time, and gets plain
- * bodies.
+ * Makes the coded bodies of cached entries, in libuv's thread pool (docs/design.md, "The cache").
  *
  * The thread of the pool reads a plain body, which is immutable and referenced meanwhile. If the entry was
  * dropped or has another body when the coding is done, the coded body is discarded.

@@ -1,8 +1,5 @@
 /*
- * The entries of a worker's cache: cards and pages.
- *
- * A table bounded by bytes, counted as the allocator uses them. There are entries only for what exists. A
- * card is found by its id and by its own link. Coded bodies are dropped with the plain one.
+ * The entries of a worker's cache: cards and pages. A table bounded by bytes, as the allocator counts them.
  *
  * A page has the list of its channels, and its body has their summaries. When a channel changes, its summary
  * is not current any more, and the page is outdated. When the index changes, no list is current, by a number.

@@ -1,19 +1,15 @@
 /*
  * Fetches: queries in flight to Redis, single-flight.
  *
- * A fetch sends a batch of commands, counts the replies, and sends its next batch or ends:
- *   - a card: HMGET of its fields
- *   - a link: GET, then the HMGET of the card that it names. The card's own link must be the same
- *   - a page: ZCARD and ZRANGE of the index, then an HMGET of each channel whose summary the cached page does
- *     not have
- *
- * Cards are cached at once, in stream order with the invalidations, and a page when it is complete. When the
- * connection is lost the fetch ends, and the requests that wait for it are looked up again.
+ * A fetch sends a batch of commands, counts the replies, and sends its next batch or ends (docs/design.md,
+ * "What an answer costs Redis"). Cards are cached at once, in stream order with the invalidations, and a page
+ * when it is complete. When the connection is lost the fetch ends, and the requests that wait for it are
+ * looked up again.
  *
  * Concurrent requests for the same object share one fetch. A fetch that is invalidated in flight still
- * answers its requests, which are older. But no further request joins it. Its page is cached as outdated, or
- * not at all if the index has changed. A fetch whose result lacks something is repeated until that is certain
- * (docs/design.md, "Coherence"): all is read again but the summaries of a page that have not changed.
+ * answers its requests, which are older, but no further request joins it. A fetch whose result lacks
+ * something is repeated until that is certain: all is read again but the summaries of a page that have not
+ * changed.
  */
 #ifndef CACHE_FETCH_H
 #define CACHE_FETCH_H

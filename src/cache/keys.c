@@ -428,12 +428,9 @@ static bool key_check_is_certain(const struct key_check *c, const struct checked
     return stream_is_certain(c->keys->parts->stream, c->keys_found, is_same, !c->is_outside);
 }
 
-/* The record of the key, if there is one, is used. */
 static void key_check_accept_key(struct key_check *c, const struct checked_key *key,
                                  struct cache_request *request)
 {
-    if (!lifetime_is_none(c->lifetime))
-        (void)keys_look_up(c->keys, &key->digest, clock_boot_ms(), &request->key_name);
     request->key_name = key->info.name;
     bool is_valid = !key_is_expired(key->info.expires);
     request->key_state = is_valid ? REQUEST_KEY_VALID : request->key_state;

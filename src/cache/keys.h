@@ -1,31 +1,20 @@
 /*
- * The API keys of a worker: records of what Redis has said of them, and the checks that make these records.
+ * The API keys of a worker: records of what Redis has said of them, and the checks that make these records
+ * (docs/design.md, "Keys").
  *
- * A record says of a digest that it is a key, with its name and expiry. An invalidation says that the set of
- * keys, or the hash of their infos (model/api_key.h), has changed, but not which member. So each invalidation
- * begins an epoch, and a record counts only in the epoch in which it was made. Records stay beyond it: these
- * keys are `known`, are checked before others, and their data may be read together with them. Where Redis
- * does not track what is read, a record counts for the lifetime of the reply. That a digest is no key is kept
- * for the epoch only.
+ * Each invalidation of the set of keys, or of the hash of their infos (model/api_key.h), begins an epoch, and
+ * a record counts only in the epoch in which it was made; where Redis does not track, for the lifetime of the
+ * reply. A key with an older record is `known`: it is checked before others, and unless the cache is fresh
+ * its data is read behind the check, in the same write. That a digest is no key is kept for the epoch only.
  *
- * A check is of up to KEYS_CHECKED keys. It sends HMGET of their infos and SMISMEMBER of the set. The
- * membership is read last, so that a key is refused that is revoked in between together with its expiry. An
- * invalidation between the replies makes the check void. Requests whose keys are no members wait for a probe
- * behind it (stream.h): without a catalogue no key is refused.
+ * A check reads the membership last, so that a key is refused that is revoked in between together with its
+ * expiry. An invalidation between the replies makes the check void. Requests whose keys are no members wait
+ * for a probe behind it (stream.h).
  *
  * While a check is in flight, further ones begin only with KEYS_CHECKED requests; where nothing may be
- * cached, also for each known key. Each takes the requests with known keys first, so no number of others
- * delays these by more than one check. Unless the cache is fresh, the data of a known key is read behind its
- * check, in the same write.
+ * cached, also for each known key.
  *
- * The worker's own check, with each heartbeat, reads the next records again, and some members of the set
- * without a current record, which SSCAN proposes. So keys that were not used since the keys have changed are
- * valid in an outage, and lost invalidations are noticed (audit.h).
- *
- * Invariant: the `checking` of a request is in `known`, in `unknown`, in a check, or in no list. A
- * key without a current record must be checked in Redis.
- *
- * Expiries are compared with the wall clock at each use. A key whose expiry cannot be parsed is refused.
+ * Invariant: the `checking` of a request is in `known`, in `unknown`, in a check, or in no list.
  */
 #ifndef CACHE_KEYS_H
 #define CACHE_KEYS_H

@@ -1,22 +1,15 @@
 /*
  * The stream: the connection to Redis in use, and what arrives on it, in order. It says whether cached
- * entries may be served, and whether replies may be cached. Times are by the boot
- * clock. docs/design.md, "Coherence", has the argument, and the rule for a single key that follows from it:
- * replies and pushes are applied strictly in stream order, and what was read before an invalidation of its
- * key is not stored after it.
+ * entries may be served, and whether replies may be cached (docs/design.md, "Coherence"). Times are by the
+ * boot clock.
  *
  * Before a connection is accepted, the one in use or the next one (session.h), it is checked:
  *   - the user may read what requests need. This is checked on each next connection, and on the one in use
- *     until it was ready once. A replica that starts without the permissions never becomes ready, so a
- *     rollout stops. A process that has served goes on when a permission is removed.
- *   - there is a catalogue, by a probe. A Redis with neither an index nor a set of API keys was flushed, or
- *     started without its data. Its "not found" must not be believed. The probe is repeated on the connection
- *     in use with each heartbeat, and for results that say that something does not exist. If one finds no
- *     catalogue, the connection is lost.
+ *     until it was ready once. A process that has served goes on when a permission is removed.
+ *   - there is a catalogue, by a probe. If a later probe finds none, the connection is lost.
  *
- * An invalidation of everything, a flush, may mean that Redis lost its data. It is pending until a probe that
- * was sent behind it has found a catalogue. The infos of the API keys count as a part of their set, since
- * both change in one transaction.
+ * An invalidation of everything, a flush, is pending until a probe that was sent behind it has found a
+ * catalogue. The infos of the API keys count as a part of their set, since both change in one transaction.
  *
  * Invariant:
  *   - While connected, `pong_ms` is the time at which the last answered PING was sent. Whatever Redis had
