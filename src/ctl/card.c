@@ -161,7 +161,8 @@ int card_read(const struct card_source *from, int64_t number, struct span line, 
     struct card_reader r = {.from = from, .line = number, .card = out};
     char *text = (char *)(uintptr_t)line.data; /* not written to: YYJSON_READ_INSITU is not set */
     /* Numbers are kept and printed as they are in the file. */
-    *out = (struct card){.doc = yyjson_read_opts(text, line.len, YYJSON_READ_NUMBER_AS_RAW, NULL, &error)};
+    *out = (struct card){.bytes = line.len,
+                         .doc = yyjson_read_opts(text, line.len, YYJSON_READ_NUMBER_AS_RAW, NULL, &error)};
     if (out->doc != NULL)
         card_read_root(&r, yyjson_doc_get_root(out->doc));
     else if (error.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)

@@ -15,6 +15,7 @@ struct card {
     int64_t id;
     bool has_id; /* always true of a valid card */
     struct channel_row row;
+    size_t bytes;           /* of its line */
     struct yyjson_doc *doc; /* owned, as is the next: the texts of the row */
     char *history;
 };

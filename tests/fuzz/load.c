@@ -3,7 +3,7 @@
  * accepted again; and a file has the same lines when they are read again. An input is such a file.
  */
 #include "ctl/card.h"
-#include "ctl/lines.h"
+#include "ctl/input.h"
 #include "fuzz/contract.h"
 #include "fuzz/fuzz.h"
 #include "support/fields.h"
@@ -99,7 +99,7 @@ static void check_line(struct span line)
 }
 
 /* A file with these bytes. */
-static void open_lines(struct lines *lines, struct span bytes)
+static void open_input(struct input *input, struct span bytes)
 {
     static int fd = -1;
     static char path[64];
@@ -108,29 +108,29 @@ static void open_lines(struct lines *lines, struct span bytes)
         (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     }
     FUZZ_CHECK(ftruncate(fd, 0) == 0 && pwrite(fd, bytes.data, bytes.len, 0) == (ssize_t)bytes.len);
-    FUZZ_CHECK(lines_open(lines, path) == 0);
+    FUZZ_CHECK(input_open(input, &(struct options){.hosts = HOSTS}, path) == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct span rest = fuzz_input(data, size);
     const struct span whole = rest;
-    struct lines lines;
+    struct input input;
     struct span line = SPAN_ABSENT;
-    open_lines(&lines, whole);
+    open_input(&input, whole);
     if (span_starts_with(rest, SPAN("\xEF\xBB\xBF")))
         rest = span_skip(rest, 3);
-    int64_t at = lines.start;
+    int64_t at = input.start;
     FUZZ_CHECK(at == rest.data - whole.data);
     while (rest.len > 0) {
         int64_t again = at;
         struct span pending = fuzz_take(&rest, '\n');
-        FUZZ_CHECK(lines_read(&lines, &at, &line) == 1 && span_equal(line, pending));
+        FUZZ_CHECK(input_read_line(&input, &at, &line) == 1 && span_equal(line, pending));
         FUZZ_CHECK(at == rest.data - whole.data);
-        FUZZ_CHECK(lines_read(&lines, &again, &line) == 1 && span_equal(line, pending) && again == at);
+        FUZZ_CHECK(input_read_line(&input, &again, &line) == 1 && span_equal(line, pending) && again == at);
         check_line(line);
     }
-    FUZZ_CHECK(lines_read(&lines, &at, &line) == 0);
-    lines_close(&lines);
+    FUZZ_CHECK(input_read_line(&input, &at, &line) == 0);
+    input_close(&input);
     return 0;
 }
