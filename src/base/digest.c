@@ -19,6 +19,14 @@ void digest_hex(const struct digest *d, char out[DIGEST_HEX_LEN])
     hex_write(d->bytes, sizeof d->bytes, out);
 }
 
+struct span digest_hex_of(struct span bytes, char out[DIGEST_HEX_LEN])
+{
+    struct digest digest;
+    digest_sha256(bytes, &digest);
+    digest_hex(&digest, out);
+    return (struct span){out, DIGEST_HEX_LEN};
+}
+
 bool digest_from_hex(struct span text, struct digest *out)
 {
     if (!digest_is_hex(text))

@@ -17,6 +17,10 @@ void digest_sha256(struct span bytes, struct digest *out);
 /* Writes the 64 digits, without a NUL. */
 void digest_hex(const struct digest *d, char out[DIGEST_HEX_LEN]);
 
+/* Those of the digest of `bytes`, in `out`, or until the end of the block. */
+#define DIGEST_HEX(...) digest_hex_of((__VA_ARGS__), (char[DIGEST_HEX_LEN]){""})
+struct span digest_hex_of(struct span bytes, char out[DIGEST_HEX_LEN]);
+
 /* For hash tables: the first bytes, which are random, with the seed. */
 static inline uint64_t digest_hash(const struct digest *d, uint64_t seed)
 {

@@ -504,6 +504,19 @@ void client_close(struct client *c)
     buf_fini(&c->replies);
 }
 
+int client_run(const struct options *o, enum client_subject subject,
+               void (*work)(struct client *c, void *arg), void *arg)
+{
+    struct client c;
+    int code = client_open(&c, o, subject);
+    if (code == EXIT_OK) {
+        work(&c, arg);
+        code = client_status(&c) == 0 ? output_finish() : client_print_error(&c);
+    }
+    client_close(&c);
+    return code;
+}
+
 /* --- Cards --- */
 
 void client_send_card_read(struct client *c, int64_t id)

@@ -23,18 +23,16 @@
 #include <uv.h>
 
 struct client {
+    const struct options *options; /* read-only, as all up to `full` */
     const struct keyspace *keys;
-    /* Names of keys; read-only. */
-    struct span index, index_next, api_keys, api_key_info, loader, samples;
-
-    bool failed;   /* read-only */
+    struct span index, index_next, api_keys, api_key_info, loader, samples; /* names of keys */
+    bool failed;
     bool rejected; /* it cannot connect, for a reason that does not pass, such as a wrong password, a
-                      certificate that one side rejects, or a server of another kind; read-only */
-    bool full;     /* it has refused a command because it has no memory left; read-only. Even then it executes
-                      commands that only remove something, but not in a transaction */
+                      certificate that one side rejects, or a server of another kind */
+    bool full;     /* it has refused a command because it has no memory left. Even then it executes commands
+                      that only remove something, but not in a transaction */
 
     /* Private from here on. */
-    const struct options *options;
     struct buf error;
     struct buf names; /* the texts of the spans above */
     struct buf key;   /* the card or link key of the command that is being composed */
@@ -70,6 +68,11 @@ int client_open(struct client *c, const struct options *o, enum client_subject s
     __attribute__((warn_unused_result));
 
 void client_close(struct client *c);
+
+/* Opens a client, does `work`, and closes it. Returns the exit code: after a failure its reason is printed;
+ * otherwise all of the output was written. */
+int client_run(const struct options *o, enum client_subject subject,
+               void (*work)(struct client *c, void *arg), void *arg) __attribute__((warn_unused_result));
 
 /* Connects again after a failure, within a few seconds, with the current content of the files of the
  * settings. Returns 0 or -EIO. */

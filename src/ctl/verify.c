@@ -26,11 +26,10 @@ static const int64_t CARD_BYTES_MAX = 64 << 20;
 enum { GROUP_BYTES_MAX = 4 << 20 }; /* cards are read in groups */
 
 struct verify {
-    struct client client;
+    struct client *client;
     const struct link_hosts *hosts;
     struct report report;
-    bool has_keys;                  /* their set exists and is one */
-    bool has_index;                 /* it exists and is a sorted set */
+    bool has_keys, has_index;       /* the set exists and has its type */
     int64_t channels;               /* members of the index */
     int64_t keys;                   /* API keys */
     bool key_works;                 /* one of them has not expired */
@@ -39,17 +38,10 @@ struct verify {
     char subject[EXCERPT_MAX + 16]; /* what is being checked, such as "card 7" */
 };
 
-/* A card of a batch. */
-struct examined {
-    bool due; /* it has to be read */
-    int64_t id;
-    int64_t bytes;   /* its memory: that of all fields, also unknown ones */
-    struct buf link; /* its own */
-};
-
 /* What to do about most problems. */
 #define LOAD_AGAIN     "load it again"
 #define LOAD_CORRECTED "correct it, and load it again"
+#define LOAD_OR_REMOVE "load it, or channelctl remove it"
 #define DELETE_KEY     "redis-cli DEL its key"
 
 __attribute__((format(printf, 2, 3))) static void verify_begin(struct verify *v, const char *format, ...)
@@ -69,7 +61,7 @@ __attribute__((format(printf, 3, 4))) static void verify_report(struct verify *v
     va_list args;
     va_start(args, format);
     (void)vsnprintf(what, sizeof what, format, args);
-    if (client_status(&v->client) == 0)
+    if (client_status(v->client) == 0)
         report_problem(&v->report, "%s: %s (%s)", v->subject, what, remedy);
     va_end(args);
 }
@@ -78,25 +70,25 @@ static void verify_scan(struct verify *v, enum client_scanned what,
                         void (*visit)(struct verify *v, const struct redis_reply *names, size_t count))
 {
     struct client_scan s = {.what = what};
-    while (client_scan_next(&v->client, &s))
+    while (client_scan_next(v->client, &s))
         visit(v, s.names, s.count);
 }
 
 /* --- Single keys --- */
 
-/* Receives the reply to TYPE, borrowed until another one is received. */
+/* Receives the reply to TYPE, borrowed until another one is received; absent where there is no key. */
 static struct span verify_receive_type(struct client *c)
 {
     const struct redis_reply *reply = client_receive(c);
     if (reply->type != REPLY_STATUS)
         (void)client_fail_unexpected(c);
-    return reply_text(reply);
+    return span_equal(reply_text(reply), SPAN("none")) ? SPAN_ABSENT : reply_text(reply);
 }
 
 /* Receives the reply to PTTL. */
 static void verify_receive_ttl(struct verify *v)
 {
-    int64_t ttl_ms = client_receive_integer(&v->client);
+    int64_t ttl_ms = client_receive_integer(v->client);
     if (ttl_ms >= 0)
         verify_report(v, "find out what sets it; redis-cli PERSIST", "has a TTL: it expires in %lld s",
                       (long long)(ttl_ms / 1000));
@@ -107,30 +99,30 @@ static void verify_receive_ttl(struct verify *v)
 static bool verify_check_key(struct verify *v, struct span key, const char *wanted, const char *missing,
                              const char *remedy)
 {
-    CLIENT_SEND(&v->client, SPAN("PTTL"), key);
-    CLIENT_SEND(&v->client, SPAN("TYPE"), key);
+    CLIENT_SEND(v->client, SPAN("PTTL"), key);
+    CLIENT_SEND(v->client, SPAN("TYPE"), key);
     verify_receive_ttl(v);
-    struct span type = verify_receive_type(&v->client);
-    bool exists = !span_equal(type, SPAN("none"));
-    bool usable = span_equal(type, span_of(wanted));
-    if (exists && !usable)
+    struct span type = verify_receive_type(v->client);
+    if (span_equal(type, span_of(wanted)))
+        return true;
+    if (type.data != NULL)
         verify_report(v, remedy, "%s is a %s, not a %s: delete it", EXCERPT(key), EXCERPT(type), wanted);
-    else if (!exists && missing != NULL)
+    else if (missing != NULL)
         verify_report(v, remedy, "%s", missing);
-    return usable;
+    return false;
 }
 
 /* A running load may explain the problems, and the next index belongs to it. A lock without TTL is not a
  * load. */
 static void verify_check_load(struct verify *v)
 {
-    struct client *c = &v->client;
+    struct client *c = v->client;
     CLIENT_SEND(c, SPAN("GET"), c->loader);
     CLIENT_SEND(c, SPAN("PTTL"), c->loader);
     CLIENT_SEND(c, SPAN("TYPE"), c->index_next);
     const char *holder = EXCERPT(reply_text(client_receive_or_wrongtype(c)));
     int64_t ttl = client_receive_integer(c);
-    bool is_left_over = !span_equal(verify_receive_type(c), SPAN("none"));
+    bool is_left_over = verify_receive_type(c).data != NULL;
     verify_begin(v, "loader");
     if (ttl == -1)
         verify_report(v, DELETE_KEY ", unless it was set on purpose",
@@ -144,10 +136,10 @@ static void verify_check_load(struct verify *v)
 }
 
 /* Not a problem of the catalogue, but one to come. No warning where this user may not run INFO. */
-static void verify_warn_of_eviction(struct verify *v)
+static void verify_warn_of_eviction(struct client *c)
 {
-    CLIENT_SEND(&v->client, SPAN("INFO"), SPAN("memory"));
-    struct span policy = redis_server_eviction_policy(client_receive_any(&v->client));
+    CLIENT_SEND(c, SPAN("INFO"), SPAN("memory"));
+    struct span policy = redis_server_eviction_policy(client_receive_any(c));
     if (policy.data != NULL)
         show_message("warning: maxmemory-policy is %s: Redis may evict channels and API keys (set it to "
                      "noeviction)",
@@ -176,8 +168,8 @@ static void verify_receive_info(struct verify *v, struct span digest)
         {API_KEY_FAULT_NAME, "name is not 1 to 64 of A-Z a-z 0-9 _ . -"},
     };
     struct api_key_info info = API_KEY_INFO_NONE;
-    const struct redis_reply *text = client_receive_or_wrongtype(&v->client);
-    unsigned faults = text->type == REPLY_STRING ? api_key_info_parse(reply_text(text), &info) : 0;
+    struct span text = reply_text(client_receive_or_wrongtype(v->client));
+    unsigned faults = text.data != NULL ? api_key_info_parse(text, &info) : 0;
     v->key_works = v->key_works || !api_key_is_expired(info.expires, v->now);
     v->key_refused = v->key_refused || info.expires == API_KEY_REFUSED;
     verify_begin_info(v, digest);
@@ -188,12 +180,11 @@ static void verify_receive_info(struct verify *v, struct span digest)
 
 static void verify_visit_api_keys(struct verify *v, const struct redis_reply *members, size_t count)
 {
-    struct client *c = &v->client;
+    struct client *c = v->client;
     for (size_t i = 0; i < count; i++) {
         struct span member = reply_text(&members[i]);
-        bool is_digest = digest_is_hex(member);
-        v->keys += is_digest;
-        if (!is_digest)
+        v->keys += digest_is_hex(member);
+        if (!digest_is_hex(member))
             verify_report(v, "redis-cli SREM it, and issue another key",
                           "a member of %zu byte%s is not a SHA-256 in lower-case hex: %s...", member.len,
                           plural((int64_t)member.len),
@@ -208,28 +199,21 @@ static void verify_visit_api_keys(struct verify *v, const struct redis_reply *me
 /* Keys that the documents show, so that they are public. tests/check-published-keys compares. */
 static const char *const PUBLISHED_KEYS[] = {"demo-key", "KEY"};
 
-static void verify_check_published_key(struct verify *v, const char *key)
-{
-    char hex[DIGEST_HEX_LEN];
-    struct digest digest;
-    digest_sha256(span_of(key), &digest);
-    digest_hex(&digest, hex);
-    CLIENT_SEND(&v->client, SPAN("SISMEMBER"), v->client.api_keys, (struct span){hex, sizeof hex});
-    if (client_receive_integer(&v->client) != 0)
-        verify_report(v, "run channelctl keys revoke",
-                      "\"%s\" is an example in the documents, and valid, so it is public", key);
-}
-
 static void verify_check_api_keys(struct verify *v)
 {
+    struct client *c = v->client;
     verify_begin(v, "api_keys");
-    v->has_keys =
-        verify_check_key(v, v->client.api_keys, "set", "there are no API keys: every request gets 401",
-                         "restore them from a backup; without one: channelctl keys issue");
+    v->has_keys = verify_check_key(v, c->api_keys, "set", "there are no API keys: every request gets 401",
+                                   "restore them from a backup; without one: channelctl keys issue");
     if (!v->has_keys)
         return;
-    for (size_t i = 0; i < sizeof PUBLISHED_KEYS / sizeof *PUBLISHED_KEYS; i++)
-        verify_check_published_key(v, PUBLISHED_KEYS[i]);
+    for (size_t i = 0; i < sizeof PUBLISHED_KEYS / sizeof *PUBLISHED_KEYS; i++) {
+        CLIENT_SEND(c, SPAN("SISMEMBER"), c->api_keys, DIGEST_HEX(span_of(PUBLISHED_KEYS[i])));
+        if (client_receive_integer(c) != 0)
+            verify_report(v, "run channelctl keys revoke",
+                          "\"%s\" is an example in the documents, and valid, so it is public",
+                          PUBLISHED_KEYS[i]);
+    }
     verify_scan(v, SCAN_API_KEYS, verify_visit_api_keys);
     if (v->keys > 0 && !v->key_works)
         verify_report(v, "run channelctl keys issue", "every key %s: every request gets 401",
@@ -246,11 +230,11 @@ static void verify_send_info_reads(struct client *c, struct span field)
 
 static void verify_receive_info_reads(struct verify *v, struct span field)
 {
-    struct client *c = &v->client;
     verify_begin_info(v, field);
-    if (client_receive_integer(c) == 0)
+    if (client_receive_integer(v->client) == 0)
         verify_report(v, "redis-cli HDEL it", "its key is not in api_keys");
-    const struct redis_reply *ttl = client_receive_any(c); /* Redis before 7.4 does not know the command */
+    /* Redis before 7.4 does not know the command. */
+    const struct redis_reply *ttl = client_receive_any(v->client);
     if (reply_is_error(ttl, SPAN("NOPERM ")))
         verify_report(v, "permit +hpexpiretime", "it is not known whether it has a TTL");
     else if (ttl->elements == 1 && reply_has_ttl(reply_first(ttl)))
@@ -260,7 +244,7 @@ static void verify_receive_info_reads(struct verify *v, struct span field)
 /* Pairs of a digest and its info. */
 static void verify_visit_infos(struct verify *v, const struct redis_reply *infos, size_t count)
 {
-    CLIENT_PIPELINE(i, count / 2, true, verify_send_info_reads(&v->client, reply_text(&infos[2 * i])),
+    CLIENT_PIPELINE(i, count / 2, true, verify_send_info_reads(v->client, reply_text(&infos[2 * i])),
                     verify_receive_info_reads(v, reply_text(&infos[2 * i])));
 }
 
@@ -268,7 +252,7 @@ static void verify_visit_infos(struct verify *v, const struct redis_reply *infos
 static void verify_check_api_key_info(struct verify *v)
 {
     verify_begin(v, "api_key_info");
-    if (verify_check_key(v, v->client.api_key_info, "hash", NULL, "restore it from a backup") && v->has_keys)
+    if (verify_check_key(v, v->client->api_key_info, "hash", NULL, "restore it from a backup") && v->has_keys)
         verify_scan(v, SCAN_API_KEY_INFO, verify_visit_infos);
 }
 
@@ -278,32 +262,25 @@ static void verify_check_api_key_info(struct verify *v)
 static void verify_receive_member(struct verify *v, int64_t id, const struct redis_reply *score_text)
 {
     double score = score_text->type == REPLY_STRING ? strtod(score_text->str, NULL) : 0;
-    bool has_card = !span_equal(verify_receive_type(&v->client), SPAN("none"));
     /* At the limit or beyond it no other channel can be appended after this one. */
     if (!(score > -INDEX_SCORE_LIMIT && score < INDEX_SCORE_LIMIT))
         verify_report(v, "load with --replace",
                       "channel %lld has the score %.17g: scores from 2^53 on are not distinct", (long long)id,
                       score);
-    if (!has_card)
-        verify_report(v, "load it, or channelctl remove it", "channel %lld has no card", (long long)id);
-}
-
-/* True when the member is the id of a channel. */
-static bool verify_parse_member(const struct redis_reply *member, int64_t *id)
-{
-    return parse_int64(reply_text(member), id) == 0;
+    if (verify_receive_type(v->client).data == NULL)
+        verify_report(v, LOAD_OR_REMOVE, "channel %lld has no card", (long long)id);
 }
 
 /* Pairs of a member and its score. */
 static void verify_visit_index(struct verify *v, const struct redis_reply *members, size_t count)
 {
-    struct client *c = &v->client;
+    struct client *c = v->client;
     int64_t id = 0;
-    for (size_t i = 0; i < count / 2; i++)
-        if (!verify_parse_member(&members[2 * i], &id))
+    for (size_t i = 0; i < count; i += 2)
+        if (parse_int64(reply_text(&members[i]), &id) != 0)
             verify_report(v, "redis-cli ZREM it", "%s is not a 64-bit integer",
-                          EXCERPT(reply_text(&members[2 * i])));
-    CLIENT_PIPELINE(i, count / 2, verify_parse_member(&members[2 * i], &id),
+                          EXCERPT(reply_text(&members[i])));
+    CLIENT_PIPELINE(i, count / 2, parse_int64(reply_text(&members[2 * i]), &id) == 0,
                     CLIENT_SEND(c, SPAN("TYPE"), client_card_key(c, id)),
                     verify_receive_member(v, id, &members[2 * i + 1]));
 }
@@ -312,20 +289,29 @@ static void verify_check_index(struct verify *v)
 {
     verify_begin(v, "index");
     v->has_index =
-        verify_check_key(v, v->client.index, "zset", "there is no index: the list of channels is empty",
+        verify_check_key(v, v->client->index, "zset", "there is no index: the list of channels is empty",
                          "run channelctl load --replace FILE");
     if (!v->has_index)
         return;
-    CLIENT_SEND(&v->client, SPAN("ZCARD"), v->client.index);
-    v->channels = client_receive_integer(&v->client);
+    CLIENT_SEND(v->client, SPAN("ZCARD"), v->client->index);
+    v->channels = client_receive_integer(v->client);
     verify_scan(v, SCAN_INDEX, verify_visit_index);
 }
 
-/* --- Cards: TTL, size and place in the index, before they are read --- */
+/* --- Cards --- */
 
+/* A card of a batch. */
+struct examined {
+    bool due; /* it has to be read */
+    int64_t id;
+    int64_t bytes;   /* its memory: that of all fields, also unknown ones */
+    struct buf link; /* its own */
+};
+
+/* TTL, size and place in the index, before it is read. */
 static void verify_send_measures(struct verify *v, const struct examined *e)
 {
-    struct client *c = &v->client;
+    struct client *c = v->client;
     struct span key = client_card_key(c, e->id);
     CLIENT_SEND(c, SPAN("PTTL"), key);
     CLIENT_SEND(c, SPAN("MEMORY"), SPAN("USAGE"), key, SPAN("SAMPLES"), SPAN("0"));
@@ -337,16 +323,15 @@ static void verify_receive_measures(struct verify *v, struct examined *e)
 {
     verify_begin(v, "card %lld", (long long)e->id);
     verify_receive_ttl(v);
-    e->bytes = client_receive(&v->client)->integer; /* nil, which is 0, if the card was removed meanwhile */
-    if (v->has_index && client_receive(&v->client)->type == REPLY_NIL)
-        verify_report(v, "load it, or channelctl remove it", "is not in the index");
-    e->due = e->bytes <= CARD_BYTES_MAX;
-    if (!e->due)
-        verify_report(v, LOAD_CORRECTED, "takes %lld bytes of memory, channeld reads at most 64 MiB",
-                      (long long)e->bytes);
+    e->bytes = client_receive(v->client)->integer; /* nil, which is 0, if the card was removed meanwhile */
+    if (v->has_index && client_receive(v->client)->type == REPLY_NIL)
+        verify_report(v, LOAD_OR_REMOVE, "is not in the index");
+    if (e->bytes <= CARD_BYTES_MAX)
+        return;
+    verify_report(v, LOAD_CORRECTED, "takes %lld bytes of memory, channeld reads at most 64 MiB",
+                  (long long)e->bytes);
+    *e = (struct examined){.due = false};
 }
-
-/* --- Cards: values --- */
 
 /* Reports values that do not parse, and impossible values. */
 static void verify_check_values(struct verify *v, const struct channel_row *row)
@@ -364,19 +349,12 @@ static void verify_check_values(struct verify *v, const struct channel_row *row)
     }
 }
 
-static void verify_check_id(struct verify *v, int64_t id, struct span own)
-{
-    int64_t number = 0;
-    if (own.data == NULL)
-        verify_report(v, LOAD_AGAIN, "max_channel_id is missing");
-    else if (parse_int64(own, &number) == 0 && number != id)
-        verify_report(v, LOAD_AGAIN, "max_channel_id: %lld is not the id in the key", (long long)number);
-}
-
 static void verify_receive_card(struct verify *v, struct examined *e)
 {
     struct channel_row row;
-    bool is_hash = client_receive_card(&v->client, &row);
+    int64_t id = e->id;
+    bool is_hash = client_receive_card(v->client, &row);
+    struct span own_id = row.value[CHANNEL_FIELD_max_channel_id];
     buf_append_span(&e->link, row.value[CHANNEL_FIELD_link]);
     verify_begin(v, "card %lld", (long long)e->id);
     if (!is_hash) {
@@ -385,31 +363,30 @@ static void verify_receive_card(struct verify *v, struct examined *e)
         verify_report(v, LOAD_AGAIN, "has no summary field, so the channel is never found");
     } else {
         verify_check_values(v, &row);
-        verify_check_id(v, e->id, row.value[CHANNEL_FIELD_max_channel_id]);
+        if (own_id.data == NULL)
+            verify_report(v, LOAD_AGAIN, "max_channel_id is missing");
+        else if (parse_int64(own_id, &id) == 0 && id != e->id)
+            verify_report(v, LOAD_AGAIN, "max_channel_id: %lld is not the id in the key", (long long)id);
     }
 }
 
-/* --- Cards: links --- */
-
+/* Receives the content of the card's link key. */
 static void verify_receive_owner(struct verify *v, const struct examined *e)
 {
     int64_t owner = 0;
-    bool found = parse_int64(reply_text(client_receive_or_wrongtype(&v->client)), &owner) == 0;
+    const char *link = EXCERPT(buf_span(&e->link));
+    bool found = parse_int64(reply_text(client_receive_or_wrongtype(v->client)), &owner) == 0;
     verify_begin(v, "card %lld: link", (long long)e->id);
     if (!found)
-        verify_report(v, LOAD_AGAIN, "its link key is missing or holds no id: %s",
-                      EXCERPT(buf_span(&e->link)));
+        verify_report(v, LOAD_AGAIN, "its link key is missing or holds no id: %s", link);
     else if (owner != e->id)
         verify_report(v, LOAD_AGAIN ", or if both channels have this link, correct one of them",
-                      "its link key points to channel %lld: %s", (long long)owner,
-                      EXCERPT(buf_span(&e->link)));
+                      "its link key points to channel %lld: %s", (long long)owner, link);
 }
-
-/* --- The scan of cards --- */
 
 static void verify_examine_group(struct verify *v, struct examined *e, size_t count)
 {
-    struct client *c = &v->client;
+    struct client *c = v->client;
     CLIENT_PIPELINE(i, count, e[i].due, client_send_card_read(c, e[i].id), verify_receive_card(v, &e[i]));
     CLIENT_PIPELINE(i, count, e[i].link.len > 0,
                     CLIENT_SEND(c, SPAN("GET"), client_link_key(c, buf_span(&e[i].link))),
@@ -422,40 +399,39 @@ static void verify_examine_group(struct verify *v, struct examined *e, size_t co
 }
 
 /* Examines the cards in groups, so that memory is bounded however large they are. */
-static void verify_examine(struct verify *v, struct examined *e, size_t count)
-{
-    CLIENT_PIPELINE(i, count, e[i].due, verify_send_measures(v, &e[i]), verify_receive_measures(v, &e[i]));
-    for (size_t from = 0, to = 0; from < count; from = to) {
-        int64_t bytes = 0;
-        do
-            bytes += e[to].due ? e[to].bytes : 0;
-        while (++to < count && bytes < GROUP_BYTES_MAX);
-        verify_examine_group(v, e + from, to - from);
-    }
-}
-
 static void verify_visit_cards(struct verify *v, const struct redis_reply *keys, size_t count)
 {
     struct examined *e = calloc(count + 1, sizeof *e);
     if (e == NULL) {
-        (void)client_fail_memory(&v->client);
+        (void)client_fail_memory(v->client);
         return;
     }
     for (size_t i = 0; i < count; i++) {
-        struct span id = keyspace_rest(v->client.keys, reply_text(&keys[i]), KEYSPACE_CARD);
+        struct span id = keyspace_rest(v->client->keys, reply_text(&keys[i]), KEYSPACE_CARD);
         e[i].due = parse_int64(id, &e[i].id) == 0;
         verify_begin(v, "card %s", EXCERPT(id));
         if (!e[i].due)
             verify_report(v, DELETE_KEY, "its key does not end with a 64-bit integer, so it is never found");
     }
-    verify_examine(v, e, count);
+    CLIENT_PIPELINE(i, count, e[i].due, verify_send_measures(v, &e[i]), verify_receive_measures(v, &e[i]));
+    for (size_t from = 0, to = 0; from < count; from = to) {
+        int64_t bytes = 0;
+        do
+            bytes += e[to].bytes;
+        while (++to < count && bytes < GROUP_BYTES_MAX);
+        verify_examine_group(v, e + from, to - from);
+    }
     free(e);
 }
 
-/* --- The scan of link keys --- */
+/* --- Link keys --- */
 
-static void verify_check_link(struct verify *v, const struct link_owner *o)
+static void verify_receive_link(struct verify *v, const struct redis_reply *key, const struct link_owner *o)
 {
+    verify_begin(v, "link %s", EXCERPT(o->link));
+    verify_receive_ttl(v);
+    if (reply_is_text(key, v->client->samples))
+        return;
     if (!link_is_stored_shape(v->hosts, o->link))
         verify_report(v, DELETE_KEY, "%s, so it is never found", CARD_INVALID_LINK);
     if (!o->found)
@@ -465,17 +441,9 @@ static void verify_check_link(struct verify *v, const struct link_owner *o)
                       "points to channel %lld, which has no card or a different link", (long long)o->id);
 }
 
-static void verify_receive_link(struct verify *v, const struct redis_reply *key, const struct link_owner *o)
-{
-    verify_begin(v, "link %s", EXCERPT(o->link));
-    verify_receive_ttl(v);
-    if (!reply_is_text(key, v->client.samples))
-        verify_check_link(v, o);
-}
-
 static void verify_visit_links(struct verify *v, const struct redis_reply *keys, size_t count)
 {
-    struct client *c = &v->client;
+    struct client *c = v->client;
     struct link_owner *owner = client_find_owners(c, keys, count);
     CLIENT_PIPELINE(i, owner == NULL ? 0 : count, true, CLIENT_SEND(c, SPAN("PTTL"), reply_text(&keys[i])),
                     verify_receive_link(v, &keys[i], &owner[i]));
@@ -484,39 +452,32 @@ static void verify_visit_links(struct verify *v, const struct redis_reply *keys,
 
 /* --- The command --- */
 
-static void verify_check_all(struct verify *v)
+static void verify_catalogue(struct client *c, void *arg)
 {
-    verify_warn_of_eviction(v);
+    struct verify *v = arg;
+    v->client = c;
+    verify_warn_of_eviction(c);
     verify_check_load(v);
     verify_check_api_keys(v);
     verify_check_api_key_info(v);
     verify_check_index(v);
     verify_scan(v, SCAN_CARDS, verify_visit_cards);
     verify_scan(v, SCAN_LINKS, verify_visit_links);
-}
-
-static int verify_print_summary(const struct verify *v)
-{
-    int64_t problems = v->report.problems;
+    if (client_status(c) != 0)
+        return;
     report_finish(&v->report);
-    char found[INT64_DIGITS_MAX + 16] = "no problems found";
-    if (problems > 0)
-        (void)snprintf(found, sizeof found, "%lld problem%s", (long long)problems, plural(problems));
-    print_line(stdout, "%lld channel%s, %lld API key%s, %s", (long long)v->channels, plural(v->channels),
-               (long long)v->keys, plural(v->keys), found);
-    int code = output_finish();
-    return problems == 0 ? code : EXIT_FAILED;
+    (void)printf("%lld channel%s, %lld API key%s, ", (long long)v->channels, plural(v->channels),
+                 (long long)v->keys, plural(v->keys));
+    if (v->report.problems == 0)
+        print_line(stdout, "no problems found");
+    else
+        print_line(stdout, "%lld problem%s", (long long)v->report.problems, plural(v->report.problems));
 }
 
 int command_verify(const struct options *o, const char *argument)
 {
-    (void)argument;
     struct verify v = {.hosts = &o->hosts, .report.to = stdout, .now = clock_wall_s()};
-    int code = client_open(&v.client, o, CLIENT_CATALOGUE);
-    if (code == EXIT_OK) {
-        verify_check_all(&v);
-        code = client_status(&v.client) == 0 ? verify_print_summary(&v) : client_print_error(&v.client);
-    }
-    client_close(&v.client);
-    return code;
+    int code = client_run(o, CLIENT_CATALOGUE, verify_catalogue, &v);
+    (void)argument;
+    return code == EXIT_OK && v.report.problems > 0 ? EXIT_FAILED : code;
 }
