@@ -15,14 +15,13 @@
 /* Composes all of an HMGET but the key. */
 static int body_init_hmget(struct commands *c, enum channel_shape shape)
 {
-    size_t count = 0;
-    const enum channel_field *fields = channel_shape_fields(shape, &count);
+    unsigned fields = channel_shape_fields(shape);
     struct buf *text = &c->hmget[shape].text;
-    command_begin(text, 2 + count);
+    command_begin(text, 2 + (size_t)__builtin_popcount(fields));
     command_add(text, SPAN("HMGET"));
     c->hmget[shape].head = text->len;
-    for (size_t i = 0; i < count; i++)
-        command_add(text, channel_field_name(fields[i]));
+    for (; fields != 0; fields &= fields - 1)
+        command_add(text, channel_field_name((enum channel_field)__builtin_ctz(fields)));
     return buf_error(text);
 }
 
@@ -133,19 +132,18 @@ int commands_init(struct commands *c, const struct keyspace *keyspace)
 enum value_state body_parse_row(const struct redis_reply *reply, enum channel_shape shape,
                                 struct channel_row *row)
 {
-    size_t count = 0;
-    const enum channel_field *fields = channel_shape_fields(shape, &count);
+    unsigned fields = channel_shape_fields(shape);
     *row = (struct channel_row){0};
-    if (reply->type != REPLY_ARRAY || reply->elements != count)
+    if (reply->type != REPLY_ARRAY || reply->elements != (size_t)__builtin_popcount(fields))
         return VALUE_INVALID;
     const struct redis_reply *value = reply_first(reply);
-    for (size_t i = 0; i < count; i++, value++) { /* an array ends it */
+    for (; fields != 0; fields &= fields - 1, value++) { /* an array ends it */
         if (value->type == REPLY_STRING)
-            row->value[fields[i]] = reply_text(value);
+            row->value[__builtin_ctz(fields)] = reply_text(value);
         else if (value->type != REPLY_NIL)
             return VALUE_INVALID;
     }
-    return channel_row_is_empty(row, CHANNEL_SUMMARY) ? VALUE_ABSENT : VALUE_PRESENT;
+    return channel_row_is_empty(row) ? VALUE_ABSENT : VALUE_PRESENT;
 }
 
 enum value_state body_parse_link(const struct redis_reply *reply, int64_t *id, bool *malformed)

@@ -67,7 +67,7 @@ static void show_channel(struct client *c, int64_t id, struct span link)
     int64_t members = client_receive_integer(c);
     if (!client_receive_card(c, &row))
         (void)client_fail_type(c, client_card_key(c, id), "hash");
-    bool exists = !channel_row_is_empty(&row, CHANNEL_SUMMARY);
+    bool exists = !channel_row_is_empty(&row);
     if (exists)
         show_print_card(c, &row);
     if (client_status(c) != 0)

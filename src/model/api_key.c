@@ -33,45 +33,36 @@ static struct span api_key_text_of(yyjson_val *value)
     return yyjson_is_str(value) ? (struct span){yyjson_get_str(value), yyjson_get_len(value)} : SPAN_ABSENT;
 }
 
-static unsigned api_key_read_name(yyjson_val *value, struct api_key_info *out)
+/* Reads a member, which is named by its fault. */
+static bool api_key_read_member(unsigned member, struct span text, struct api_key_info *out)
 {
-    struct span name = api_key_text_of(value);
-    bool valid = api_key_name_valid(name);
-    api_key_name_set(&out->name, valid ? name : SPAN_ABSENT);
-    return valid ? 0 : API_KEY_FAULT_NAME;
-}
-
-/* `seen`: the members so far, each as its fault. */
-static unsigned api_key_read_member(struct span name, yyjson_val *value, unsigned *seen,
-                                    struct api_key_info *out)
-{
-    unsigned member = span_equal(name, SPAN("name"))      ? API_KEY_FAULT_NAME
-                      : span_equal(name, SPAN("issued"))  ? API_KEY_FAULT_ISSUED
-                      : span_equal(name, SPAN("expires")) ? API_KEY_FAULT_EXPIRES
-                                                          : 0;
-    bool repeated = (*seen & member) != 0;
-    *seen |= member;
-    if (repeated || member == 0)
-        return repeated ? member : 0;
-    if (yyjson_is_null(value))
-        return 0;
-    if (member == API_KEY_FAULT_NAME)
-        return api_key_read_name(value, out);
-    int64_t *time = member == API_KEY_FAULT_ISSUED ? &out->issued : &out->expires;
-    return api_key_time_parse(api_key_text_of(value), time) ? 0 : member;
+    if (member != API_KEY_FAULT_NAME)
+        return api_key_time_parse(text, member == API_KEY_FAULT_ISSUED ? &out->issued : &out->expires);
+    bool valid = api_key_name_valid(text);
+    if (valid)
+        api_key_name_set(&out->name, text);
+    return valid;
 }
 
 static unsigned api_key_read_object(yyjson_val *object, struct api_key_info *out)
 {
-    unsigned faults = 0;
-    unsigned seen = 0;
-    yyjson_obj_iter iter;
+    unsigned faults = yyjson_is_obj(object) ? 0 : API_KEY_FAULT_FORM;
+    unsigned seen = 0; /* members, each as its fault */
+    yyjson_obj_iter iter = yyjson_obj_iter_with(object);
     yyjson_val *key = NULL;
-    if (!yyjson_is_obj(object))
-        return API_KEY_FAULT_FORM;
-    yyjson_obj_iter_init(object, &iter);
-    while ((key = yyjson_obj_iter_next(&iter)) != NULL)
-        faults |= api_key_read_member(api_key_text_of(key), yyjson_obj_iter_get_val(key), &seen, out);
+    while ((key = yyjson_obj_iter_next(&iter)) != NULL) {
+        yyjson_val *value = yyjson_obj_iter_get_val(key);
+        struct span name = api_key_text_of(key);
+        unsigned member = span_equal(name, SPAN("name"))      ? API_KEY_FAULT_NAME
+                          : span_equal(name, SPAN("issued"))  ? API_KEY_FAULT_ISSUED
+                          : span_equal(name, SPAN("expires")) ? API_KEY_FAULT_EXPIRES
+                                                              : 0;
+        bool repeated = (seen & member) != 0;
+        if (repeated || (member != 0 && !yyjson_is_null(value) &&
+                         !api_key_read_member(member, api_key_text_of(value), out)))
+            faults |= member;
+        seen |= member;
+    }
     return faults;
 }
 
@@ -85,7 +76,7 @@ unsigned api_key_info_parse(struct span stored, struct api_key_info *out)
     if (stored.len <= API_KEY_INFO_MAX && yyjson_alc_pool_init(&pool, arena, sizeof arena)) {
         char *text = (char *)(uintptr_t)stored.data; /* not written to: YYJSON_READ_INSITU is not set */
         yyjson_doc *doc = yyjson_read_opts(text, stored.len, YYJSON_READ_NOFLAG, &pool, NULL);
-        faults = doc == NULL ? API_KEY_FAULT_FORM : api_key_read_object(yyjson_doc_get_root(doc), out);
+        faults = api_key_read_object(yyjson_doc_get_root(doc), out); /* no object without a document */
     }
     if ((faults & (API_KEY_FAULT_FORM | API_KEY_FAULT_EXPIRES)) != 0)
         out->expires = API_KEY_REFUSED;

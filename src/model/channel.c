@@ -26,8 +26,7 @@ static int channel_days_in_month(int year, int month)
     return month == 2 && leap ? 29 : days[month - 1];
 }
 
-/* "2026-11-21" */
-/* The number YYYYMMDD, or 0 if it is not a date. */
+/* "2026-11-21" as the number 20261121; 0 if it is not a date. */
 static int channel_date_of(struct span text)
 {
     if (text.len != DATE_LEN || text.data[4] != '-' || text.data[7] != '-')
@@ -164,29 +163,13 @@ static bool channel_read_history(struct span text, struct history *out)
     return channel_skip_space(text).len == 0;
 }
 
-/* The days as they are served, if they are stored so, as nearly all are; otherwise absent. */
-static struct span channel_compact_days(const struct history *h)
-{
-    const char *start = h->days > 0 ? h->day[0].text - 1 : NULL;
-    const char *end = start;
-    for (const struct day *day = h->day; day < h->day + h->days; day++) {
-        const char *quote = day->text - 1;
-        if (quote != (end == start ? start : end + 1) || day->count.data != day->text + DATE_LEN + 2)
-            return SPAN_ABSENT;
-        end = day->count.data + day->count.len;
-    }
-    return (struct span){start, (size_t)(end - start)};
-}
-
 int history_write(struct buf *out, struct span stored)
 {
     struct history h;
     if (!channel_read_history(stored, &h))
         return -EINVAL;
-    struct span compact = channel_compact_days(&h);
     buf_append_char(out, '{');
-    buf_append_span(out, compact);
-    for (size_t i = 0; i < h.days && compact.data == NULL; i++) {
+    for (size_t i = 0; i < h.days; i++) {
         buf_append_str(out, i > 0 ? ",\"" : "\"");
         buf_append(out, h.day[i].text, DATE_LEN);
         buf_append_str(out, "\":");
@@ -215,22 +198,6 @@ static const struct field_info FIELDS[CHANNEL_FIELD_COUNT] = {
 #undef INFO
 };
 
-static const enum channel_field CARD_FIELDS[] = {
-#define CARD_FIELD(name, type, in_summary) CHANNEL_FIELD_##name,
-    CHANNEL_FIELDS(CARD_FIELD)
-#undef CARD_FIELD
-};
-
-static const enum channel_field SUMMARY_FIELDS[] = {
-#define SUMMARY_FIELD_0(name)
-#define SUMMARY_FIELD_1(name)                 CHANNEL_FIELD_##name,
-#define SUMMARY_FIELD(name, type, in_summary) SUMMARY_FIELD_##in_summary(name)
-    CHANNEL_FIELDS(SUMMARY_FIELD)
-#undef SUMMARY_FIELD
-#undef SUMMARY_FIELD_0
-#undef SUMMARY_FIELD_1
-};
-
 struct span channel_field_name(enum channel_field f)
 {
     return FIELDS[f].name;
@@ -241,20 +208,10 @@ enum channel_type channel_field_type(enum channel_field f)
     return FIELDS[f].type;
 }
 
-const enum channel_field *channel_shape_fields(enum channel_shape shape, size_t *count)
+bool channel_row_is_empty(const struct channel_row *row)
 {
-    bool card = shape == CHANNEL_CARD;
-    *count =
-        card ? sizeof CARD_FIELDS / sizeof CARD_FIELDS[0] : sizeof SUMMARY_FIELDS / sizeof SUMMARY_FIELDS[0];
-    return card ? CARD_FIELDS : SUMMARY_FIELDS;
-}
-
-bool channel_row_is_empty(const struct channel_row *row, enum channel_shape shape)
-{
-    size_t count = 0;
-    const enum channel_field *fields = channel_shape_fields(shape, &count);
-    for (size_t i = 0; i < count; i++)
-        if (row->value[fields[i]].data != NULL)
+    for (unsigned rest = channel_shape_fields(CHANNEL_SUMMARY); rest != 0; rest &= rest - 1)
+        if (row->value[__builtin_ctz(rest)].data != NULL)
             return false;
     return true;
 }
@@ -278,29 +235,24 @@ const char *channel_find_fault(const struct channel_row *row, enum channel_field
     return is_less ? "is less than views_24h" : NULL;
 }
 
-/* For all types but the history. The text of an integer is canonical, and so valid JSON. */
-static bool channel_is_valid(enum channel_type type, struct span text)
+/* The text of an integer is canonical, and so valid JSON. */
+bool channel_value_is_valid(enum channel_field f, struct span text)
 {
     int64_t value = 0;
-    switch (type) {
+    struct history history;
+    switch (FIELDS[f].type) {
     case CHANNEL_INTEGER:
         return parse_int64(text, &value) == 0;
     case CHANNEL_FLAG:
         return span_equal(text, SPAN("0")) || span_equal(text, SPAN("1"));
     case CHANNEL_DATETIME:
         return datetime_valid(text);
-    case CHANNEL_TEXT:
     case CHANNEL_HISTORY:
+        return channel_read_history(text, &history);
+    case CHANNEL_TEXT:
         return true;
     }
     return false;
-}
-
-bool channel_value_is_valid(enum channel_field f, struct span text)
-{
-    struct history history;
-    return FIELDS[f].type == CHANNEL_HISTORY ? channel_read_history(text, &history)
-                                             : channel_is_valid(FIELDS[f].type, text);
 }
 
 /* Writes the name, and the quotation mark that a quoted value begins with. */
@@ -312,28 +264,20 @@ static void channel_begin_member(struct buf *out, const struct field_info *info,
     out->len += info->member_len - !quoted;
 }
 
-static void channel_write_absent(struct buf *out, const struct field_info *info)
+/* False when the stored text is not valid: then what was written has no meaning. */
+static bool channel_write_present(struct buf *out, enum channel_field f, struct span text)
 {
-    channel_begin_member(out, info, false);
-    buf_append_str(out, info->type == CHANNEL_HISTORY ? "{}" : "null");
-}
-
-/* False when the stored text is not valid: then nothing was written. */
-static bool channel_write_present(struct buf *out, const struct field_info *info, struct span text)
-{
-    bool quoted = info->type == CHANNEL_TEXT || info->type == CHANNEL_DATETIME;
-    size_t start = out->len;
-    if (!channel_is_valid(info->type, text))
-        return false;
-    channel_begin_member(out, info, quoted);
-    if (info->type == CHANNEL_TEXT)
+    enum channel_type type = FIELDS[f].type;
+    bool quoted = type == CHANNEL_TEXT || type == CHANNEL_DATETIME;
+    channel_begin_member(out, &FIELDS[f], quoted);
+    if (type == CHANNEL_HISTORY)
+        return history_write(out, text) == 0;
+    if (type == CHANNEL_TEXT)
         json_write_text(out, text);
-    else if (info->type != CHANNEL_HISTORY)
+    else if (channel_value_is_valid(f, text))
         buf_append_span(out, text);
-    else if (history_write(out, text) != 0) {
-        out->len = start;
+    else
         return false;
-    }
     if (quoted)
         buf_append_char(out, '"');
     return true;
@@ -341,17 +285,18 @@ static bool channel_write_present(struct buf *out, const struct field_info *info
 
 unsigned channel_write(struct buf *out, const struct channel_row *row, enum channel_shape shape)
 {
-    size_t count = 0;
     size_t start = out->len;
-    const enum channel_field *fields = channel_shape_fields(shape, &count);
     unsigned invalid = 0;
-    for (size_t i = 0; i < count; i++) {
-        struct span text = row->value[fields[i]];
-        if (text.data != NULL && channel_write_present(out, &FIELDS[fields[i]], text))
+    for (unsigned rest = channel_shape_fields(shape); rest != 0; rest &= rest - 1) {
+        enum channel_field f = (enum channel_field)__builtin_ctz(rest);
+        size_t member = out->len;
+        if (row->value[f].data != NULL && channel_write_present(out, f, row->value[f]))
             continue;
-        channel_write_absent(out, &FIELDS[fields[i]]);
-        if (text.data != NULL)
-            invalid |= 1U << fields[i];
+        out->len = member;
+        channel_begin_member(out, &FIELDS[f], false);
+        buf_append_str(out, FIELDS[f].type == CHANNEL_HISTORY ? "{}" : "null");
+        if (row->value[f].data != NULL)
+            invalid |= 1U << f;
     }
     buf_append_char(out, '}');
     if (buf_error(out) == 0)

@@ -52,28 +52,27 @@ enum channel_shape { CHANNEL_SUMMARY, CHANNEL_CARD };
 struct span channel_field_name(enum channel_field f);
 enum channel_type channel_field_type(enum channel_field f);
 
-/* The *count fields of a shape, in order. Static. */
-const enum channel_field *channel_shape_fields(enum channel_shape shape, size_t *count);
+/* The fields of a shape, as bits (1 << field). */
+static inline unsigned channel_shape_fields(enum channel_shape shape)
+{
+#define CHANNEL_BIT(name, type, in_summary) | (in_summary##U << CHANNEL_FIELD_##name)
+    return shape == CHANNEL_CARD ? (1U << CHANNEL_FIELD_COUNT) - 1 : 0U CHANNEL_FIELDS(CHANNEL_BIT);
+#undef CHANNEL_BIT
+}
 
 /* The stored text of each field, borrowed; absent where Redis holds none. */
 struct channel_row {
     struct span value[CHANNEL_FIELD_COUNT];
 };
 
-/*
- * Writes the JSON object of `row` in the given shape. Returns the set of fields whose value did not parse, as
- * bits (1 << field).
- */
+/* Writes the JSON object of `row`. Returns the fields whose value did not parse, as bits. */
 unsigned channel_write(struct buf *out, const struct channel_row *row, enum channel_shape shape);
 
 /* True when the stored text of a field parses. */
 bool channel_value_is_valid(enum channel_field f, struct span text);
 
-/*
- * True when no field of the shape is present, as in the reply for a hash that does not exist. A channel
- * exists if its row is not empty as a summary; the list and the card by id share this rule.
- */
-bool channel_row_is_empty(const struct channel_row *row, enum channel_shape shape);
+/* True when no field of the summary is present: no such channel exists, for the list and the card by id. */
+bool channel_row_is_empty(const struct channel_row *row);
 
 /*
  * The error in a value that channeld serves as it is, but that loaders should not write: a count below 0,
