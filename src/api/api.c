@@ -217,44 +217,37 @@ static void api_respond_document(struct call *call)
 
 /* --- the rate limit --- */
 
-static void api_remove_from_rate(struct call *call)
-{
-    rate_limit_remove(call->api->options.rate_limit, &call->params.cache.key);
-    call->rate.outcome = RATE_NONE;
-}
-
-/* Counts the request; false if it is refused, and answered. `valid`: its key is known to be valid. */
-static bool api_is_within_rate(struct call *call, bool valid)
+/*
+ * Counts the request; false if it is refused, and answered. `outcome`: of the check of its key,
+ * AUTH_UNAVAILABLE before it. Only valid keys get a bucket. A request of a key with a bucket is counted
+ * before the query, so that requests beyond the rate cost Redis nothing. A request of another key is counted
+ * when the key is found valid. A key that is found invalid, or is known to be, loses its bucket, and is not
+ * limited.
+ */
+static bool api_is_within_rate(struct call *call, enum auth_outcome outcome)
 {
     struct api *a = call->api;
+    struct rate_limit *l = a->options.rate_limit;
     const struct digest *key = &call->params.cache.key;
-    call->rate = rate_limit_count(a->options.rate_limit, key, valid, call->exchange->began_ns);
+    bool valid = outcome == AUTH_VALID;
+    if (l == NULL)
+        return true;
+    if (call->rate.outcome == RATE_NONE && outcome != AUTH_INVALID)
+        call->rate = rate_limit_count(l, key, valid, call->exchange->began_ns);
     if (call->rate.outcome == RATE_UNCOUNTED)
         metric_add(&a->options.metrics->key_rate_uncounted_total, 1);
+    if (call->rate.outcome == RATE_REFUSED && !valid &&
+        cache_is_key_invalid(a->options.cache, key, &call->key_name))
+        outcome = AUTH_INVALID;
+    if (outcome == AUTH_INVALID && call->rate.outcome != RATE_NONE) {
+        rate_limit_remove(l, key);
+        call->rate.outcome = RATE_NONE;
+    }
     if (call->rate.outcome != RATE_REFUSED)
         return true;
-    /* A key that is known to be invalid is no longer limited. */
-    if (!valid && cache_is_key_invalid(a->options.cache, key, &call->key_name)) {
-        api_remove_from_rate(call);
-        return true;
-    }
     metric_add(&a->options.metrics->key_rate_limited_total, 1);
     api_respond_error(call, API_ERROR_TOO_MANY_REQUESTS);
     return false;
-}
-
-/*
- * Only valid keys get a bucket. A request of a key with a bucket was counted before the query, so that
- * requests beyond the rate cost Redis nothing. A request of another key is counted when the key is found
- * valid. A key that is found invalid loses its bucket. False as above.
- */
-static bool api_is_within_rate_after_check(struct call *call, enum auth_outcome outcome)
-{
-    if (outcome == AUTH_VALID && call->rate.outcome == RATE_NONE)
-        return api_is_within_rate(call, true);
-    if (outcome == AUTH_INVALID && call->rate.outcome != RATE_NONE)
-        api_remove_from_rate(call);
-    return true;
 }
 
 /* --- queries --- */
@@ -284,7 +277,7 @@ static void api_on_result(void *arg, const struct cache_result *result)
     metric_add(&a->options.metrics->auth_total[outcome], 1);
     if (outcome == AUTH_INVALID)
         params_erase_key(&call->params);
-    if (a->options.rate_limit != NULL && !api_is_within_rate_after_check(call, outcome)) {
+    if (!api_is_within_rate(call, outcome)) {
         blob_unref(result->body);
         return;
     }
@@ -307,7 +300,7 @@ static void api_query_cache(struct call *call)
     call->has_key = true;
     call->request.done = api_on_result;
     call->request.arg = call;
-    if (call->api->options.rate_limit != NULL && !api_is_within_rate(call, false))
+    if (!api_is_within_rate(call, AUTH_UNAVAILABLE))
         return;
     if (cache_get(call->api->options.cache, &call->request, &call->params.cache, &result))
         api_on_result(call, &result);

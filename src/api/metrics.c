@@ -1,8 +1,6 @@
 /* Counting requests; see metrics.h. */
 #include "api/metrics.h"
 
-#include "base/hash.h"
-
 #include <stdlib.h>
 
 #define BIT(status) (1U << HTTP_STATUS_##status)
@@ -31,46 +29,32 @@ void request_metrics_count(struct request_metrics *t, enum route route, int stat
 
 /* --- by the name of the API key --- */
 
-/* Searches are short. */
-_Static_assert(KEY_METRICS_PLACES * 2 < KEY_METRICS_SLOTS, "the slots are too few");
+enum { PLACE_OTHER = 1 };
 
-enum { PLACE_UNNAMED, PLACE_OTHER };
-
-/* The slot of the name, or the free one that it would take. */
-static _Atomic uint16_t *key_metrics_find_slot(struct key_metrics *m, struct span name)
+/* The place of a name, or that of "other" if no name gets one any more; -1: it has none yet. */
+static int key_metrics_find(const struct key_metrics *m, struct span name)
 {
-    size_t at = hash_bytes(name, m->seed) % KEY_METRICS_SLOTS;
-    while (m->slot[at] != 0 && !span_equal(span_of(m->name[m->slot[at]]), name))
-        at = (at + 1) % KEY_METRICS_SLOTS;
-    return &m->slot[at];
+    unsigned used = m->used;
+    for (unsigned place = 0; place < used; place++)
+        if (m->name[place][name.len] == '\0' && span_equal((struct span){m->name[place], name.len}, name))
+            return (int)place;
+    return used == KEY_METRICS_PLACES ? PLACE_OTHER : -1;
 }
 
-/* Returns the place of a name that had none: another thread may have given it one meanwhile. */
-static unsigned key_metrics_add_name(struct key_metrics *m, struct span name)
+static int key_metrics_place_of(struct key_metrics *m, struct span name)
 {
+    int place = key_metrics_find(m, name);
+    if (place >= 0)
+        return place;
     (void)pthread_mutex_lock(&m->lock);
-    _Atomic uint16_t *slot = key_metrics_find_slot(m, name);
-    unsigned place = *slot;
-    if (place == 0 && m->used == KEY_METRICS_PLACES) {
-        place = PLACE_OTHER;
-    } else if (place == 0) {
-        place = m->used;
+    place = key_metrics_find(m, name); /* another thread may have given it one meanwhile */
+    if (place < 0) {
+        place = (int)m->used;
         (void)span_put(name, m->name[place]);
-        m->used = place + 1;
-        *slot = (uint16_t)place;
+        m->used++;
     }
     (void)pthread_mutex_unlock(&m->lock);
     return place;
-}
-
-static unsigned key_metrics_place_of(struct key_metrics *m, struct span name)
-{
-    if (name.len == 0)
-        return PLACE_UNNAMED;
-    unsigned place = *key_metrics_find_slot(m, name);
-    if (place != 0)
-        return place;
-    return m->used == KEY_METRICS_PLACES ? PLACE_OTHER : key_metrics_add_name(m, name);
 }
 
 struct key_metrics *key_metrics_new(void)
@@ -79,9 +63,8 @@ struct key_metrics *key_metrics_new(void)
     if (m == NULL)
         return NULL;
     (void)pthread_mutex_init(&m->lock, NULL);
-    m->seed = random_seed(m);
-    m->used = PLACE_OTHER;
-    (void)key_metrics_add_name(m, SPAN("other"));
+    (void)span_put(SPAN("other"), m->name[PLACE_OTHER]);
+    m->used = PLACE_OTHER + 1;
     return m;
 }
 
@@ -94,7 +77,7 @@ void key_metrics_free(struct key_metrics *m)
 
 void key_metrics_count(struct key_metrics *m, const struct api_key_name *name, int status)
 {
-    unsigned place = key_metrics_place_of(m, api_key_name_span(name));
+    int place = key_metrics_place_of(m, api_key_name_span(name));
     int class = status / 100 - 2;
     m->requests[place][class < KEY_CLASSES ? class : KEY_CLASSES - 1]++;
     if (status == 401 || status == 429)

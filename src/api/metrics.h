@@ -54,7 +54,7 @@ void request_metrics_count(struct request_metrics *t, enum route route, int stat
  */
 
 /* The first two places are those of keys without a name, and of "other". */
-enum { KEY_METRICS_NAMES = 200, KEY_METRICS_PLACES = 2 + KEY_METRICS_NAMES, KEY_METRICS_SLOTS = 512 };
+enum { KEY_METRICS_NAMES = 200, KEY_METRICS_PLACES = 2 + KEY_METRICS_NAMES };
 
 /* The classes of statuses: 200, 300, 400, and 500 and above; and the reasons of a refusal. */
 enum { KEY_CLASSES = 4, KEY_REASONS = 2 };
@@ -65,8 +65,6 @@ struct key_metrics {
     char name[KEY_METRICS_PLACES][API_KEY_NAME_MAX + 1];
     _Atomic uint64_t requests[KEY_METRICS_PLACES][KEY_CLASSES];
     _Atomic uint64_t refused[KEY_METRICS_PLACES][KEY_REASONS];
-    _Atomic uint16_t slot[KEY_METRICS_SLOTS]; /* by hash, the place of a name; 0: free */
-    uint64_t seed;
 };
 
 /* Owned (key_metrics_free); NULL when out of memory. */

@@ -36,7 +36,7 @@ struct rate_limit {
     size_t mask; /* tag & mask is the number of its set */
     char policy[FIELD_MAX];
     pthread_mutex_t lock[LOCKS]; /* that of a set by the number of the set */
-    struct bucket_set *set;
+    struct bucket_set set[];
 };
 
 /* --- the policy --- */
@@ -168,14 +168,9 @@ void rate_limit_remove(struct rate_limit *l, const struct digest *key)
 struct rate_limit *rate_limit_new(const struct rate_policy *policy, size_t sets)
 {
     assert(policy->requests > 0 && policy->burst > 0 && sets > 0 && (sets & (sets - 1)) == 0);
-    struct rate_limit *l = calloc(1, sizeof *l);
+    struct rate_limit *l = calloc(1, sizeof *l + sets * sizeof *l->set);
     if (l == NULL)
         return NULL;
-    l->set = calloc(sets, sizeof *l->set);
-    if (l->set == NULL) {
-        free(l);
-        return NULL;
-    }
     l->interval_ns = rate_limit_round_up(policy->window_s * SECOND_NS, policy->requests);
     l->tolerance_ns = (policy->burst - 1) * l->interval_ns; /* at most 3.6e18 */
     l->seed = random_seed(l);
@@ -192,7 +187,6 @@ void rate_limit_free(struct rate_limit *l)
         return;
     for (int i = 0; i < LOCKS; i++)
         (void)pthread_mutex_destroy(&l->lock[i]);
-    free(l->set);
     free(l);
 }
 

@@ -1,14 +1,10 @@
-/*
- * Errors, the OpenAPI description and page links; see response.h. The build splits docs/openapi.json at the
- * URL of its server (CMakeLists.txt). Paths of the document begin with a slash, so the server's URL ends
- * without one.
- */
+/* Errors, the OpenAPI description and page links; see response.h. */
 #include "api/response.h"
 
-#include "base/compress.h"
 #include "base/json.h"
 #include "openapi_document.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -53,18 +49,20 @@ enum api_error api_error_for_status(int status)
 
 /* --- the OpenAPI description --- */
 
-/* A server at the root is "/": an empty URL would be that of the document itself (RFC 3986 section 4.4). */
+/* Paths of the document begin with a slash, so its server's URL ends without one. A server at the root is
+ * "/": an empty URL would be that of the document itself (RFC 3986 section 4.4). */
 static struct blob *api_response_make_openapi(struct span base_path)
 {
-    struct span head = {(const char *)OPENAPI_HEAD, sizeof OPENAPI_HEAD};
-    struct span tail = {(const char *)OPENAPI_TAIL, sizeof OPENAPI_TAIL};
+    static const char url[] = "\"servers\":[{\"url\":\"/api\"";
+    const char *found = strstr(OPENAPI, url);
     struct buf out = {0};
+    assert(found != NULL);
     if (base_path.len > 1)
         base_path.len--;
-    blob_begin(&out, head.len + tail.len + base_path.len + 2);
-    buf_append_span(&out, head);
+    blob_begin(&out, sizeof OPENAPI + base_path.len);
+    buf_append(&out, OPENAPI, (size_t)(found - OPENAPI) + sizeof url - sizeof "\"/api\"");
     json_write_string(&out, base_path);
-    buf_append_span(&out, tail);
+    buf_append_str(&out, found + sizeof url - 1);
     return blob_finish(&out);
 }
 
@@ -73,7 +71,7 @@ static struct blob *api_response_code(const struct blob *plain, enum coding codi
     char *out = malloc(plain->len);
     size_t len = 0;
     if (out != NULL)
-        len = compress_body(coding, (struct span){plain->data, plain->len}, out, plain->len);
+        len = coding_compress(coding, (struct span){plain->data, plain->len}, out, plain->len);
     struct blob *coded = len > 0 ? blob_new_coded((struct span){out, len}, coding, plain) : NULL;
     free(out);
     return coded;

@@ -55,10 +55,6 @@ static const struct setting TABLE[] = {
 };
 /* clang-format on */
 
-/* channelctl, scripts/setup and the compose file use the others. */
-static const struct settings SETTINGS = {TABLE, sizeof TABLE / sizeof TABLE[0], "CHANNELD_",
-                                         "CHANNELD_DEPS_DIR CHANNELD_IMAGE CHANNELD_PUBLISH CHANNELD_WAIT"};
-
 /* --- Checks: each returns what is wrong, or NULL --- */
 
 static const char *config_check_address(const char *text, struct addr *out)
@@ -175,7 +171,7 @@ const char *config_watched_file(const struct config *c, const struct setting *s)
 /* OpenSSL would wait for a writer of the pipe. */
 static int config_check_again(const struct config *c, struct buf *error)
 {
-    for (const struct setting *s = TABLE; s < TABLE + SETTINGS.count; s++)
+    for (const struct setting *s = TABLE; s < TABLE + config_usage.count; s++)
         if (s->type == SETTING_PATH && file_is_stream(*settings_text(s, &c->values)))
             return settings_reject(&c->args, s->name, error, "a pipe can be read only at the start");
     return 0;
@@ -221,17 +217,16 @@ const struct usage config_usage = {
     .flag_count = CONFIG_FLAGS,
     .exits = "0 drained, or done; 1 could not run, or (--probe) not ready; 2 wrong settings; 128 plus its "
              "number after a second signal",
-    .settings = &SETTINGS,
+    .table = TABLE,
+    .count = sizeof TABLE / sizeof TABLE[0],
+    /* of channelctl, scripts/setup and the compose file */
+    .others = "CHANNELD_DEPS_DIR CHANNELD_IMAGE CHANNELD_PUBLISH CHANNELD_WAIT",
 };
 
 int config_read(struct config *c, int argc, char **argv, struct buf *error)
 {
-    c->args = (struct settings_args){.settings = &SETTINGS,
-                                     .target = &c->values,
-                                     .argc = argc,
-                                     .argv = argv,
-                                     .flags = FLAGS,
-                                     .flag_count = CONFIG_FLAGS};
+    c->args =
+        (struct settings_args){.usage = &config_usage, .target = &c->values, .argc = argc, .argv = argv};
     int err = settings_read(&c->args, error);
     if (err > 0) {
         buf_append_str(error, "unexpected argument (see --help)"); /* it may be a URL with a password */

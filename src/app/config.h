@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "base/net.h"
 #include "base/settings.h"
-#include "base/usage.h"
 #include "cache/cache.h"
 #include "http/server.h"
 #include "model/keyspace.h"

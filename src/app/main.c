@@ -37,7 +37,7 @@ static void main_warn_of_unknown_variables(bool to_log)
 {
     struct buf text = BUF_INIT;
     size_t at = 0;
-    while (settings_next_unknown(config_usage.settings, SPAN("CHANNELD_"), &at, &text).data != NULL)
+    while (settings_next_unknown(&config_usage, SPAN("CHANNELD_"), &at, &text))
         if (to_log)
             log_text(LOG_WARN, "unknown setting in the environment", "reason", buf_message(&text));
         else
@@ -67,7 +67,7 @@ static int main_check(const struct config *config, struct buf *error)
     if (err != 0)
         return main_fail(error, err);
     main_warn_of_unknown_variables(false);
-    settings_write_values(config_usage.settings, &config->values, &text);
+    settings_write_values(&config_usage, &config->values, &text);
     return main_print(&text);
 }
 
@@ -119,6 +119,6 @@ int main(int argc, char **argv)
     int err = loop_prepare();
     int code = err == 0 ? main_run(&config, argc, argv, &error) : main_fail(&error, err);
     buf_fini(&error);
-    settings_fini(config_usage.settings, &config.values);
+    settings_fini(&config_usage, &config.values);
     return code;
 }

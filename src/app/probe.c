@@ -63,12 +63,12 @@ static int probe_request_readiness(int fd, struct buf *error)
     return err;
 }
 
-/* A connection to [::] or 0.0.0.0 is one to the loopback. A listener on [::] accepts both families, and
+/* A connection to [::] is one to the loopback. A listener on [::] accepts both families, and
  * containers often have no IPv6 loopback. */
 int probe_ready(const struct addr *admin, struct buf *error)
 {
     int fd = probe_connect(admin);
-    if (fd < 0 && fd != -ETIMEDOUT && addr_is_wildcard(admin)) {
+    if (fd < 0 && fd != -ETIMEDOUT && IN6_IS_ADDR_UNSPECIFIED(admin->ip.bytes)) {
         const struct addr v4 = addr_any_v4(admin);
         fd = probe_connect(&v4);
     }

@@ -87,7 +87,7 @@ static void reload_add_file(struct digest *digest, const char *path)
  * change within one tick of the file system's clock. */
 static bool reload_look(struct reload *r)
 {
-    const struct settings *all = config_usage.settings;
+    const struct usage *all = &config_usage;
     const struct contents last = r->found;
     r->found = (struct contents){0};
     for (const struct setting *s = all->table; s < all->table + all->count; s++) {
@@ -239,7 +239,7 @@ void reload_write_metrics(struct reload *r, struct buf *out)
 int reload_new(uv_loop_t *loop, struct worker_shared *shared, struct reload **out,
                struct redis_config **newest, struct buf *error)
 {
-    const struct settings *all = config_usage.settings;
+    const struct usage *all = &config_usage;
     struct reload *r = calloc(1, sizeof *r);
     if (r == NULL)
         return -ENOMEM;

@@ -23,9 +23,8 @@ static inline void allocator_disable_fastbins(void)
 }
 
 /*
- * To be called after each of many blocks that are freed; *freed counts them. By default malloc collects freed
- * blocks in one list and sorts the whole list in the next allocation of another size: 10 ms for 100,000
- * cards. So such an allocation is made after every FREED_MAX blocks, of an unusual size.
+ * To be called after each of many blocks that are freed; *freed counts them. By default the next allocation
+ * of an unusual size sorts all freed blocks: 10 ms for 100,000 cards. So one is made after every FREED_MAX.
  */
 static inline void allocator_sort_freed(unsigned *freed)
 {

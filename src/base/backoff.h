@@ -1,7 +1,4 @@
-/*
- * Exponential backoff with jitter: the pause before the next attempt at something that has failed. Half of a
- * pause is fixed, half is random, so that workers, replicas and jobs do not retry at the same time.
- */
+/* Exponential backoff with jitter, so that workers, replicas and jobs do not retry at the same time. */
 #ifndef BASE_BACKOFF_H
 #define BASE_BACKOFF_H
 

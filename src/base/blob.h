@@ -1,9 +1,5 @@
-/*
- * A response body: immutable bytes, their content coding, their entity tag and a reference count.
- *
- * A connection that is writing a body holds a reference, so that the body can be replaced in the cache
- * meanwhile. The count is not atomic: a blob belongs to the thread that created it.
- */
+/* A response body: immutable bytes, their content coding and entity tag. It belongs to the thread that
+ * created it: its reference count is not atomic. */
 #ifndef BASE_BLOB_H
 #define BASE_BLOB_H
 
@@ -14,12 +10,11 @@
 #include <stdint.h>
 
 /*
- * A strong entity tag (RFC 9110 section 8.8.3): the body's XXH3 of 128 bits in hex, in quotes, the same on
- * every machine. It distinguishes versions of one resource and does not resist forgery: a collision would
- * only hide a change that its author made on purpose from clients that cached the earlier version.
+ * A strong entity tag (RFC 9110 section 8.8.3): the body's XXH3 of 128 bits in hex, in quotes. Forging a
+ * collision would only hide its author's change from clients that cached the earlier version.
  *
- * A coded body has another tag (section 8.8.3.3): that of the plain body, with "-gzip" or "-zstd" before the
- * closing quote. So the tag of each coding is known without the coded body.
+ * A coded body has the tag of the plain body, with "-gzip" or "-zstd" before the closing quote. So the tag of
+ * each coding is known without the coded body.
  */
 enum { BLOB_ETAG_LEN = 34, BLOB_ETAG_MAX = BLOB_ETAG_LEN + 1 + CODING_NAME_LEN };
 

@@ -36,7 +36,6 @@ static inline void buf_recycle(struct buf *b, size_t keep)
     buf_clear(b);
 }
 
-/* The slow path of buf_reserve. */
 int buf_grow(struct buf *b, size_t extra);
 
 /* Makes room for `extra` more bytes. Returns 0 or -ENOMEM (then also sticky). Always inline, as is

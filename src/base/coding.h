@@ -20,4 +20,11 @@ static inline struct span coding_name(enum coding coding)
     return names[coding];
 }
 
+/* The levels are for bodies that are compressed once and sent many times (bench/compression). */
+enum { CODING_GZIP_LEVEL = 10, CODING_ZSTD_LEVEL = 5 };
+
+/* Writes a whole body `in` in `coding`, which is not identity, to `out`; needs some megabytes meanwhile.
+ * Returns the number of bytes, or 0 when they are more than `room`, or out of memory. */
+size_t coding_compress(enum coding coding, struct span in, char *out, size_t room);
+
 #endif

@@ -14,7 +14,6 @@ struct digest {
 /* Allocates nothing, and cannot fail. */
 void digest_sha256(struct span bytes, struct digest *out);
 
-/* Writes the 64 digits, without a NUL. */
 void digest_hex(const struct digest *d, char out[DIGEST_HEX_LEN]);
 
 /* Those of the digest of `bytes`, in `out`, or until the end of the block. */
@@ -27,7 +26,6 @@ static inline uint64_t digest_hash(const struct digest *d, uint64_t seed)
     return hash_int64((int64_t)span_word((const char *)d->bytes), seed);
 }
 
-/* True when `text` is exactly 64 lower-case hexadecimal digits. */
 static inline bool digest_is_hex(struct span text)
 {
     return text.len == DIGEST_HEX_LEN && hex_valid(text);

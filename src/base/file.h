@@ -9,13 +9,10 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-/*
- * Reads a file to its end, `room` bytes at most, into `out`; `flags` are further ones of open(2). Returns the
- * number of bytes or a negative errno.
- */
-static inline ssize_t file_read(const char *path, int flags, char *out, size_t room)
+/* Reads a file to its end, `room` bytes at most. Returns the number of bytes or a negative errno. */
+static inline ssize_t file_read(const char *path, char *out, size_t room)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | flags);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
     size_t used = 0;

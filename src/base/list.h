@@ -10,7 +10,6 @@ struct list {
     struct list *prev;
 };
 
-/* The structure of `type` whose member `member` is at `link`. */
 #define LIST_ENTRY(link, type, member) ((type *)(void *)((char *)(link)-offsetof(type, member)))
 
 static inline void list_init(struct list *l)

@@ -61,14 +61,12 @@ void histogram_observe(struct histogram *h, uint64_t ns);
 
 /* --- loop lag --- */
 
-/* Durations of the iterations of an event loop: from the first callback that reports its beginning to the
- * next poll of the sockets. */
+/* Iterations of an event loop: from the first callback that reports its beginning to the next poll. */
 struct loop_lag {
     struct histogram iterations;
     uint64_t began_ns; /* 0: nothing was done in this iteration */
 };
 
-/* For a caller that has read the clock anyway. */
 static inline void loop_lag_begin_at(struct loop_lag *l, uint64_t now_ns)
 {
     if (l->began_ns == 0)
@@ -89,8 +87,6 @@ static inline void loop_lag_end(struct loop_lag *l)
     histogram_observe(&l->iterations, now_ns > l->began_ns ? now_ns - l->began_ns : 0);
     l->began_ns = 0;
 }
-
-/* --- tables --- */
 
 enum metric_kind { METRIC_counter, METRIC_gauge, METRIC_gauge_max, METRIC_histogram };
 
@@ -137,10 +133,8 @@ void metrics_accumulate(const struct metric *table, size_t count, void *to, cons
 
 void metrics_write(struct buf *out, const struct metric *table, size_t count, const void *values);
 
-/* For metrics that are in no struct. Writes the head: `type` is counter or gauge, `help` has no line ends. */
+/* For metrics that are in no struct: the head alone, and a metric of one sample. */
 void metrics_write_head(struct buf *out, const char *name, const char *type, const char *help);
-
-/* Writes a metric of one sample. */
 void metrics_write_one(struct buf *out, const char *name, const char *type, const char *help, uint64_t value);
 
 #endif

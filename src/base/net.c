@@ -169,10 +169,3 @@ void addr_write(const struct addr *a, char out[ADDR_TEXT_MAX])
     bool bracketed = !a->any_family && !net_is_v4(&a->ip);
     (void)snprintf(out, ADDR_TEXT_MAX, bracketed ? "[%.*s]:%u" : "%.*s:%u", n, host, a->port);
 }
-
-bool addr_is_wildcard(const struct addr *a)
-{
-    const struct addr v4 = addr_any_v4(a);
-    static const struct ip v6 = {{0}};
-    return memcmp(&a->ip, &v4.ip, IP_LEN) == 0 || memcmp(&a->ip, &v6, IP_LEN) == 0;
-}

@@ -66,10 +66,7 @@ int addr_parse(struct span text, struct addr *out) __attribute__((warn_unused_re
 /* Writes the address for bind(2) and connect(2); returns its length. */
 socklen_t addr_to_sockaddr(const struct addr *a, struct sockaddr_storage *out);
 
-/* True for [::], which is for IPv4 as well, and 0.0.0.0. */
-bool addr_is_wildcard(const struct addr *a);
-
-/* The address of a socket of IPv4 or IPv6. Whether it is for IPv6 only is not in it. */
+/* The address of a socket of IPv4 or IPv6. */
 struct addr addr_local(int fd);
 
 void addr_write(const struct addr *a, char out[ADDR_TEXT_MAX]);

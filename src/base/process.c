@@ -67,7 +67,7 @@ int process_cpus_granted(const char *root)
     char path[PATH_MAX];
     char text[PATH_MAX];
     (void)snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
-    ssize_t len = file_read(path, 0, text, sizeof text - 1);
+    ssize_t len = file_read(path, text, sizeof text - 1);
     text[MAX(len, 0)] = '\0';
     const char *group = strstr(text, unified);
     if (group == NULL)

@@ -1,13 +1,12 @@
-/* The process: its standard descriptors, core dumps, processors, and its metrics. */
+/* What the system grants the process, and its metrics. */
 #ifndef BASE_PROCESS_H
 #define BASE_PROCESS_H
 
 #include "base/buf.h"
 
 /*
- * To be called before anything else is opened: opens /dev/null as descriptor 0, 1 or 2 where it is closed, so
- * that no socket gets that number. It is opened in the opposite direction, so using it still fails. Returns 0
- * or a negative errno.
+ * To be called before anything else is opened: where descriptor 0, 1 or 2 is closed, /dev/null takes its
+ * place, opened in the opposite direction, so that using it still fails. Returns 0 or a negative errno.
  */
 int process_open_standard_descriptors(void) __attribute__((warn_unused_result));
 
@@ -26,8 +25,7 @@ int process_cpus_available(void);
  * `root` is the prefix of all system files: empty except in tests. */
 int process_cpus_granted(const char *root);
 
-/* Appends the metrics that all Prometheus clients have, without those that /proc does not have. `started_s`:
- * by the wall clock. */
+/* Appends the metrics that all Prometheus clients have. `started_s`: by the wall clock. */
 void process_metrics_write(struct buf *out, int64_t started_s);
 
 #endif

@@ -15,24 +15,22 @@
 enum { FILE_VALUE_MAX = 64 * 1024, NAME_SIZE = 128 };
 
 /* Writes the flag or the variable of a setting, or the one for its file, to `out`, and returns it. */
-static const char *settings_spell(const struct settings *all, const struct setting *s, bool is_flag,
-                                  bool is_file, char out[NAME_SIZE])
+static const char *settings_spell(const struct setting *s, bool is_flag, bool is_file, char out[NAME_SIZE])
 {
-    (void)snprintf(out, NAME_SIZE, "%s%s%s", is_flag ? "--" : all->env_prefix, s->name,
-                   is_file ? "-file" : "");
+    (void)snprintf(out, NAME_SIZE, "%s%s%s", is_flag ? "--" : "CHANNELD_", s->name, is_file ? "-file" : "");
     for (char *p = out; !is_flag && *p != '\0'; p++)
         *p = *p == '-' ? '_' : (char)toupper((unsigned char)*p);
     return out;
 }
 
 /* The setting with this flag or variable, or NULL. *is_file: it is the one for its file. */
-static const struct setting *settings_find(const struct settings *all, struct span name, bool is_flag,
+static const struct setting *settings_find(const struct usage *u, struct span name, bool is_flag,
                                            bool *is_file)
 {
     char spelt[NAME_SIZE];
-    for (const struct setting *s = all->table; s < all->table + all->count; s++) {
-        *is_file = s->from_file && span_equal(name, span_of(settings_spell(all, s, is_flag, true, spelt)));
-        if (*is_file || span_equal(name, span_of(settings_spell(all, s, is_flag, false, spelt))))
+    for (const struct setting *s = u->table; s < u->table + u->count; s++) {
+        *is_file = s->from_file && span_equal(name, span_of(settings_spell(s, is_flag, true, spelt)));
+        if (*is_file || span_equal(name, span_of(settings_spell(s, is_flag, false, spelt))))
             return s;
     }
     return NULL;
@@ -153,9 +151,9 @@ static bool settings_is_emptied(const struct settings_args *a, const struct sett
 
 static int settings_read_file(const struct settings_args *a, const struct setting *s, struct buf *error)
 {
-    const char *path = a->source[s - a->settings->table].file;
+    const char *path = a->source[s - a->usage->table].file;
     char text[FILE_VALUE_MAX + 1] = "";
-    ssize_t n = file_read(path, 0, text, sizeof text);
+    ssize_t n = file_read(path, text, sizeof text);
     if (n > FILE_VALUE_MAX)
         n = -EFBIG;
     int err = 0;
@@ -181,8 +179,8 @@ static int settings_read_source(const struct settings_args *a, const struct sett
 {
     char name[NAME_SIZE];
     if (!source->is_flag) {
-        source->text = getenv(settings_spell(a->settings, s, false, false, name));
-        source->file = s->from_file ? getenv(settings_spell(a->settings, s, false, true, name)) : NULL;
+        source->text = getenv(settings_spell(s, false, false, name));
+        source->file = s->from_file ? getenv(settings_spell(s, false, true, name)) : NULL;
     }
     if (source->file == NULL)
         return settings_set_value(a, s, source->text != NULL ? source->text : s->fallback, error);
@@ -195,16 +193,16 @@ static int settings_read_source(const struct settings_args *a, const struct sett
 static const char **settings_find_flag(struct settings_args *a, struct span name,
                                        const struct settings_flag **plain)
 {
-    for (const struct settings_flag *f = a->flags; f < a->flags + a->flag_count; f++)
+    for (const struct settings_flag *f = a->usage->flags; f < a->usage->flags + a->usage->flag_count; f++)
         if (span_equal(name, span_of(f->name))) {
             *plain = f;
-            return &a->flag[f - a->flags];
+            return &a->flag[f - a->usage->flags];
         }
     bool is_file = false;
-    const struct setting *s = settings_find(a->settings, name, true, &is_file);
+    const struct setting *s = settings_find(a->usage, name, true, &is_file);
     if (s == NULL)
         return NULL;
-    struct settings_source *source = &a->source[s - a->settings->table];
+    struct settings_source *source = &a->source[s - a->usage->table];
     source->is_flag = true;
     return is_file ? &source->file : &source->text;
 }
@@ -252,10 +250,10 @@ static int settings_read_words(struct settings_args *a, struct buf *error)
 
 int settings_read(struct settings_args *a, struct buf *error)
 {
-    assert(a->settings->count <= SETTINGS_ROWS_MAX && a->flag_count <= SETTINGS_FLAGS_MAX);
+    assert(a->usage->count <= SETTINGS_ROWS_MAX && a->usage->flag_count <= SETTINGS_FLAGS_MAX);
     int words = settings_read_words(a, error);
-    for (size_t i = 0; i < a->settings->count && words >= 0; i++) {
-        int err = settings_read_source(a, &a->settings->table[i], &a->source[i], error);
+    for (size_t i = 0; i < a->usage->count && words >= 0; i++) {
+        int err = settings_read_source(a, &a->usage->table[i], &a->source[i], error);
         words = err != 0 ? err : words;
     }
     return words;
@@ -264,9 +262,9 @@ int settings_read(struct settings_args *a, struct buf *error)
 int settings_read_files(const struct settings_args *a, bool again, struct buf *error)
 {
     int err = 0;
-    for (size_t i = 0; i < a->settings->count && err == 0; i++)
+    for (size_t i = 0; i < a->usage->count && err == 0; i++)
         if (a->source[i].file != NULL && !(again && file_is_stream(a->source[i].file)))
-            err = settings_read_file(a, &a->settings->table[i], error);
+            err = settings_read_file(a, &a->usage->table[i], error);
     return err;
 }
 
@@ -282,75 +280,54 @@ static bool settings_is_service_link(const char *variable)
            (strstr(variable, "_PORT=") != NULL && strstr(variable, "://") != NULL);
 }
 
-static bool settings_is_variable(const struct settings *s, struct span name)
+static bool settings_is_variable(const struct usage *u, struct span name)
 {
     bool is_file = false;
-    for (struct span rest = span_of(s->others); rest.len > 0;)
+    for (struct span rest = span_of(u->others); rest.len > 0;)
         if (span_equal(span_cut(&rest, ' '), name))
             return true;
-    return settings_find(s, name, false, &is_file) != NULL;
+    return settings_find(u, name, false, &is_file) != NULL;
 }
 
-struct span settings_next_unknown(const struct settings *s, struct span prefix, size_t *at,
-                                  struct buf *warning)
+bool settings_next_unknown(const struct usage *u, struct span prefix, size_t *at, struct buf *warning)
 {
     while (environ != NULL && environ[*at] != NULL) {
         const char *variable = environ[(*at)++];
         struct span name = {variable, strcspn(variable, "=")};
         if (!span_starts_with(name, prefix) || settings_is_service_link(variable) ||
-            settings_is_variable(s, name))
+            settings_is_variable(u, name))
             continue;
         buf_clear(warning);
         buf_append_span(warning, name);
         buf_append_str(warning, ": no such setting");
-        return name;
+        return true;
     }
-    return SPAN_ABSENT;
+    return false;
 }
 
 void settings_write_source(struct buf *out, const struct settings_args *args, const char *name)
 {
-    const struct setting *s = args->settings->table;
+    const struct setting *s = args->usage->table;
     while (strcmp(s->name, name) != 0)
         s++;
-    const struct settings_source *source = &args->source[s - args->settings->table];
+    const struct settings_source *source = &args->source[s - args->usage->table];
     char spelt[NAME_SIZE];
-    buf_append_str(out, settings_spell(args->settings, s, source->is_flag, source->file != NULL, spelt));
+    buf_append_str(out, settings_spell(s, source->is_flag, source->file != NULL, spelt));
 }
 
-void settings_fini(const struct settings *s, void *target)
+void settings_fini(const struct usage *u, void *target)
 {
-    for (const struct setting *one = s->table; one < s->table + s->count; one++) {
-        if (!settings_is_text(one))
+    for (const struct setting *s = u->table; s < u->table + u->count; s++) {
+        if (!settings_is_text(s))
             continue;
-        settings_free_text(*settings_text(one, target));
-        *settings_text(one, target) = NULL;
+        settings_free_text(*settings_text(s, target));
+        *settings_text(s, target) = NULL;
     }
 }
 
-/* --- printing --- */
+/* --- printing values --- */
 
 static const char MASK[] = "********";
-
-void settings_write_help(const struct settings *s, struct buf *out)
-{
-    for (const struct setting *one = s->table; one < s->table + s->count; one++) {
-        char variable[NAME_SIZE];
-        (void)settings_spell(s, one, false, false, variable);
-        buf_printf(out, "  --%s %s\n      %s", one->name,
-                   one->type == SETTING_CHOICE ? one->choices : KINDS[one->type].name, variable);
-        if (one->from_file)
-            buf_printf(out, ", or from a file by %s_FILE", variable);
-        buf_printf(out, "\n      %s [%s", one->help, one->fallback[0] != '\0' ? one->fallback : "none");
-        if (one->max > 0) {
-            buf_append_str(out, "; ");
-            settings_write_number(out, one, one->min);
-            buf_append_str(out, " to ");
-            settings_write_number(out, one, one->max);
-        }
-        buf_append_str(out, "]\n");
-    }
-}
 
 /* Everything between the first colon and the last at-sign is masked: a password may have a slash that should
  * have been encoded. */
@@ -365,20 +342,95 @@ static void settings_write_url(struct buf *out, const char *url)
         buf_append_str(out, url);
 }
 
-void settings_write_values(const struct settings *s, const void *target, struct buf *out)
+void settings_write_values(const struct usage *u, const void *target, struct buf *out)
 {
-    for (const struct setting *one = s->table; one < s->table + s->count; one++) {
-        buf_printf(out, "%s = ", one->name);
-        if (one->type == SETTING_CHOICE)
-            settings_write_choice(out, one->choices, *settings_number(one, target));
-        else if (!settings_is_text(one))
-            settings_write_number(out, one, *settings_number(one, target));
-        else if (one->type == SETTING_URL)
-            settings_write_url(out, *settings_text(one, target));
-        else if (one->type == SETTING_SECRET && **settings_text(one, target) != '\0')
+    for (const struct setting *s = u->table; s < u->table + u->count; s++) {
+        buf_printf(out, "%s = ", s->name);
+        if (s->type == SETTING_CHOICE)
+            settings_write_choice(out, s->choices, *settings_number(s, target));
+        else if (!settings_is_text(s))
+            settings_write_number(out, s, *settings_number(s, target));
+        else if (s->type == SETTING_URL)
+            settings_write_url(out, *settings_text(s, target));
+        else if (s->type == SETTING_SECRET && **settings_text(s, target) != '\0')
             buf_append_str(out, MASK);
         else
-            buf_append_str(out, *settings_text(one, target));
+            buf_append_str(out, *settings_text(s, target));
         buf_append_char(out, '\n');
     }
+}
+
+/* --- printing help --- */
+
+static void usage_write_setting(struct buf *out, const struct setting *s)
+{
+    char variable[NAME_SIZE];
+    (void)settings_spell(s, false, false, variable);
+    buf_printf(out, "  --%s %s\n      %s", s->name,
+               s->type == SETTING_CHOICE ? s->choices : KINDS[s->type].name, variable);
+    if (s->from_file)
+        buf_printf(out, ", or from a file by %s_FILE", variable);
+    buf_printf(out, "\n      %s [%s", s->help, s->fallback[0] != '\0' ? s->fallback : "none");
+    if (s->max > 0) {
+        buf_append_str(out, "; ");
+        settings_write_number(out, s, s->min);
+        buf_append_str(out, " to ");
+        settings_write_number(out, s, s->max);
+    }
+    buf_append_str(out, "]\n");
+}
+
+/* Writes these flags, each between `before` and `after`, and with its help in a line of its own. */
+static void usage_write_flags(struct buf *out, const struct usage *u, unsigned flags, const char *before,
+                              const char *after, bool help)
+{
+    for (const struct settings_flag *f = u->flags; f < u->flags + u->flag_count; f++) {
+        if ((flags >> (f - u->flags) & 1U) == 0)
+            continue;
+        buf_printf(out, "%s%s%s%s%s", before, f->name, f->value != NULL ? " " : "",
+                   f->value != NULL ? f->value : "", after);
+        if (help)
+            buf_printf(out, "\n      %s\n", f->help);
+    }
+}
+
+void usage_write_call(const struct usage *u, const struct usage_command *c, struct buf *out)
+{
+    buf_append_str(out, c->name);
+    usage_write_flags(out, u, c->needs, " ", "", false);
+    if (c->argument != NULL)
+        buf_printf(out, " %s", c->argument);
+    usage_write_flags(out, u, c->takes, " [", "]", false);
+}
+
+void usage_write_help(const struct usage *u, unsigned commands, struct buf *out)
+{
+    unsigned flags = 0;
+    if (commands == USAGE_ALL)
+        buf_printf(out, "%s: %s\n\n", u->program, u->summary);
+    buf_printf(out, "usage: %s %s\n\n", u->program, u->synopsis);
+    for (size_t i = 0; i < u->command_count; i++) {
+        const struct usage_command *c = &u->commands[i];
+        if ((commands >> i & 1U) == 0)
+            continue;
+        buf_append_str(out, "  ");
+        usage_write_call(u, c, out);
+        buf_printf(out, "\n      %s\n", c->help);
+        flags |= c->needs | c->takes;
+    }
+    if (flags != 0)
+        buf_append_str(out, "\nFlags of these commands:\n");
+    usage_write_flags(out, u, flags, "  ", "", true);
+    if (u->command_count > 0)
+        buf_append_char(out, '\n');
+    if (commands != USAGE_ALL) {
+        buf_printf(out, "%s --help has the settings, the exit codes and the other commands.\n", u->program);
+        return;
+    }
+    usage_write_flags(out, u, ~flags, "  ", "", true);
+    buf_printf(out, "\nExit codes: %s.\n\n", u->exits);
+    buf_append_str(out, "Each setting is a flag or an environment variable; the flag wins. Defaults are in "
+                        "brackets.\n\n");
+    for (const struct setting *s = u->table; s < u->table + u->count; s++)
+        usage_write_setting(out, s);
 }

@@ -1,15 +1,17 @@
 /*
- * Settings from flags and environment, by a table, from which --help and --check follow as well.
+ * The settings, flags and commands of a program, as tables: from them its command line and environment are
+ * read, --help and --check printed, and its manual and environment file generated (src/manual).
  *
- * A setting `log-level` is the flag `--log-level VALUE` (or `--log-level=VALUE`) and the environment variable
- * NAME_LOG_LEVEL, where NAME_ is the prefix of the table. A flag wins. Where the table allows it, the value
- * can come from a file named by `--log-level-file` or NAME_LOG_LEVEL_FILE (one trailing newline is not part
- * of it).
+ * A setting `log-level` is the flag `--log-level VALUE` (or `--log-level=VALUE`) and the variable
+ * CHANNELD_LOG_LEVEL. The flag wins. Where the table allows it, the value can come from a file named by
+ * `--log-level-file` or CHANNELD_LOG_LEVEL_FILE (one trailing newline is not part of it).
  */
 #ifndef BASE_SETTINGS_H
 #define BASE_SETTINGS_H
 
 #include "base/buf.h"
+
+#include <limits.h>
 
 enum setting_type {
     SETTING_TEXT,     /* char *, owned */
@@ -44,18 +46,34 @@ struct setting {
 /* The upper bound of most durations, in milliseconds. */
 enum { SETTINGS_DAY_MS = 24 * 60 * 60 * 1000 };
 
-struct settings {
-    const struct setting *table;
-    size_t count;
-    const char *env_prefix; /* begins the variables, such as "NAME_" */
-    const char *others;     /* further variables that begin so and belong to others, with spaces between */
-};
-
 /* A flag that is not a setting, and has no variable. */
 struct settings_flag {
     const char *name;  /* "--count"; "-h" stands for "--help" */
     const char *value; /* a word that follows it, such as "N"; NULL: none */
     const char *help;
+};
+
+/* One way to call a command; there may be several of the same name. */
+struct usage_command {
+    const char *name;     /* one or more words: "keys issue" */
+    const char *argument; /* follows the name; NULL: none. It is a path if it begins with FILE */
+    unsigned needs;       /* flags that it is called with, as bits: 1 << index in usage.flags */
+    unsigned takes;       /* flags that may be given */
+    const char *help;
+};
+
+struct usage {
+    const char *program;
+    const char *summary;  /* one line */
+    const char *synopsis; /* follows the program's name */
+    const struct usage_command *commands;
+    size_t command_count;              /* 0: it has none */
+    const struct settings_flag *flags; /* of commands, and of the program */
+    size_t flag_count;
+    const char *exits; /* the codes, each with what it means */
+    const struct setting *table;
+    size_t count;
+    const char *others; /* variables of other programs, with spaces between */
 };
 
 enum { SETTINGS_ROWS_MAX = 64, SETTINGS_FLAGS_MAX = 16 };
@@ -68,12 +86,10 @@ struct settings_source {
 
 /* A command line, the values, and where they come from. */
 struct settings_args {
-    const struct settings *settings;
+    const struct usage *usage;
     void *target; /* the struct of the values, zeroed by the caller */
     int argc;
-    char **argv;                       /* permuted: it begins with the words that are not flags afterwards */
-    const struct settings_flag *flags; /* flag_count of them */
-    size_t flag_count;
+    char **argv; /* permuted: it begins with the words that are not flags afterwards */
     const char *flag[SETTINGS_FLAGS_MAX]; /* out: the value of each that was given, "" where it has none */
     struct settings_source source[SETTINGS_ROWS_MAX]; /* out: that of each setting */
 };
@@ -93,7 +109,7 @@ int settings_read(struct settings_args *args, struct buf *error) __attribute__((
 int settings_read_files(const struct settings_args *args, bool again, struct buf *error)
     __attribute__((warn_unused_result));
 
-void settings_fini(const struct settings *s, void *target);
+void settings_fini(const struct usage *u, void *target);
 
 /* Where the text of a setting is in `target`. */
 static inline char **settings_text(const struct setting *s, const void *target)
@@ -108,17 +124,20 @@ int settings_reject(const struct settings_args *args, const char *name, struct b
 void settings_write_source(struct buf *out, const struct settings_args *args, const char *name);
 
 /*
- * Finds the next environment variable that begins with `prefix` (env_prefix or longer) and belongs to no
+ * Finds the next environment variable that begins with `prefix` (CHANNELD_ or longer) and belongs to no
  * setting: a mistyped one perhaps. *at is 0 at first. `warning` becomes "NAME_CASH_SIZE: no such setting".
- * The variables that Kubernetes sets for Services are skipped. Returns the name, absent after the last.
+ * The variables that Kubernetes sets for Services are skipped. False after the last.
  */
-struct span settings_next_unknown(const struct settings *s, struct span prefix, size_t *at,
-                                  struct buf *warning);
-
-/* One paragraph per setting: flag, variable, help, default and bounds. */
-void settings_write_help(const struct settings *s, struct buf *out);
+bool settings_next_unknown(const struct usage *u, struct span prefix, size_t *at, struct buf *warning);
 
 /* "name = value" per line, secrets masked. */
-void settings_write_values(const struct settings *s, const void *target, struct buf *out);
+void settings_write_values(const struct usage *u, const void *target, struct buf *out);
+
+/* The text of --help. `commands`: those that it describes, as bits; USAGE_ALL: the whole program. */
+#define USAGE_ALL UINT_MAX
+void usage_write_help(const struct usage *u, unsigned commands, struct buf *out);
+
+/* How the command is called, without its settings: "keys issue [--count N]". */
+void usage_write_call(const struct usage *u, const struct usage_command *c, struct buf *out);
 
 #endif

@@ -44,7 +44,7 @@ static inline struct span span_skip(struct span s, size_t n)
     return (struct span){s.data + n, s.len - n};
 }
 
-/* Loads eight bytes at once, in the byte order of the machine. */
+/* Eight bytes, in the byte order of the machine. */
 static inline uint64_t span_word(const char *at)
 {
     uint64_t word;

@@ -12,7 +12,6 @@
 
 #include <assert.h>
 
-/* One state as a set of states. */
 #define STATE(state) (1U << (state))
 
 /* Changes *state to `next`, which table[*state] must hold. A macro: the assertion names the module. */

@@ -1,4 +1,4 @@
-/* Parsing and encoding of text. The whole text must be the value. */
+/* Parsing and encoding of text. A whole text must be the value. */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 
@@ -49,7 +49,7 @@ struct span unit_of(const struct units *units, int64_t *value);
 
 /* --- Times --- */
 
-/* Writes "2026-11-21T10:06:06" and a NUL: UTC, of a year from 0 to 9999. */
+/* Writes "2026-11-21T10:06:06" and a NUL; the year is 0 to 9999. */
 enum { UTC_LEN = 19 };
 void utc_write(int64_t seconds, char out[UTC_LEN + 1]);
 

@@ -31,7 +31,6 @@ static inline void wait_group_done(struct wait_group *g)
     kept.closed(kept.arg);
 }
 
-/* The same as a callback, whose argument is the group. */
 static inline void wait_group_on_done(void *arg)
 {
     wait_group_done(arg);

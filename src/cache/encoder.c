@@ -17,7 +17,7 @@ static void encoder_work(uv_work_t *request)
     struct encoder *e = request->data;
     uint64_t began_ns = clock_now_ns();
     const struct span plain = {e->plain->data, e->plain->len};
-    e->len = compress_body(e->coding, plain, e->out, e->room);
+    e->len = coding_compress(e->coding, plain, e->out, e->room);
     e->taken_ns = clock_now_ns() - began_ns;
 }
 

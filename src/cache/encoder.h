@@ -7,7 +7,7 @@
 #ifndef CACHE_ENCODER_H
 #define CACHE_ENCODER_H
 
-#include "base/compress.h"
+#include "base/coding.h"
 #include "base/wait_group.h"
 #include "cache/entries.h"
 

@@ -15,8 +15,6 @@ static const struct setting TABLE[] = {
      "How long to wait for Redis while it cannot be reached or loads its data", NULL},
 };
 
-static const struct settings SETTINGS = {TABLE, sizeof TABLE / sizeof TABLE[0], "CHANNELD_", ""};
-
 static const struct settings_flag FLAGS[] = {
 #define ROW(name, flag, value, help) {flag, value, help},
     CTL_FLAGS(ROW)
@@ -39,5 +37,7 @@ const struct usage ctl_usage = {
     .flag_count = FLAGS_END,
     .exits = "0 success; 1 failed, or something was refused; 2 wrong usage or settings; 128 plus its number "
              "when a signal ended the command (130 for Ctrl-C)",
-    .settings = &SETTINGS,
+    .table = TABLE,
+    .count = sizeof TABLE / sizeof TABLE[0],
+    .others = "",
 };

@@ -3,7 +3,6 @@
 #define CTL_COMMAND_H
 
 #include "base/settings.h"
-#include "base/usage.h"
 #include "model/keyspace.h"
 #include "model/link.h"
 #include "redis/endpoint.h"

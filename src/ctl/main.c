@@ -14,12 +14,7 @@
 static int ctl_read_settings(struct options *o, int argc, char **argv)
 {
     struct buf error = BUF_INIT;
-    o->args = (struct settings_args){.settings = ctl_usage.settings,
-                                     .target = o,
-                                     .argc = argc,
-                                     .argv = argv,
-                                     .flags = ctl_usage.flags,
-                                     .flag_count = ctl_usage.flag_count};
+    o->args = (struct settings_args){.usage = &ctl_usage, .target = o, .argc = argc, .argv = argv};
     int words = settings_read(&o->args, &error);
     int err = words >= 0 ? settings_read_files(&o->args, false, &error) : 0;
     words = err != 0 ? err : words;
@@ -44,7 +39,7 @@ static void ctl_warn_of_unknown_variables(void)
 {
     struct buf text = BUF_INIT;
     size_t at = 0;
-    while (settings_next_unknown(ctl_usage.settings, SPAN("CHANNELD_REDIS_"), &at, &text).data != NULL)
+    while (settings_next_unknown(&ctl_usage, SPAN("CHANNELD_REDIS_"), &at, &text))
         if (buf_c_str(&text) != NULL)
             show_message("warning: %s", buf_c_str(&text));
     buf_fini(&text);
@@ -188,6 +183,6 @@ int main(int argc, char **argv)
     int code = ctl_read_settings(&options, argc, argv);
     if (code == EXIT_OK)
         code = ctl_run(&options);
-    settings_fini(ctl_usage.settings, &options);
+    settings_fini(&ctl_usage, &options);
     return code;
 }

@@ -48,7 +48,7 @@ static void print(const struct config *c, struct buf *out)
 {
     struct redis_config *redis = NULL;
     const char *setting = NULL;
-    settings_write_values(config_usage.settings, &c->values, out);
+    settings_write_values(&config_usage, &c->values, out);
     struct buf error = BUF_INIT;
     if (redis_config_new(&c->values.redis, keyspace_prefix(&c->keyspace), 1, &redis, &error, &setting) == 0)
         redis_endpoint_describe(&redis->endpoint, out);
@@ -100,13 +100,13 @@ static void check_printed(const struct config *c)
     struct buf all_again = BUF_INIT;
     struct buf error = BUF_INIT;
     struct flags flags;
-    settings_write_values(config_usage.settings, &c->values, &printed);
+    settings_write_values(&config_usage, &c->values, &printed);
     read_printed(&flags, c, buf_span(&printed));
     FUZZ_CHECK(config_read(&again, flags.argc, flags.argv, &error) == 0);
     print(c, &all);
     print(&again, &all_again);
     FUZZ_CHECK(span_equal(buf_span(&all), buf_span(&all_again)));
-    settings_fini(config_usage.settings, &again.values);
+    settings_fini(&config_usage, &again.values);
     free_flags(&flags);
     buf_fini(&printed);
     buf_fini(&all);
@@ -159,7 +159,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_printed(&config);
     else if (result != 0)
         check_error(&error);
-    settings_fini(config_usage.settings, &config.values);
+    settings_fini(&config_usage, &config.values);
     free_flags(&flags);
     buf_fini(&error);
     while (input.len > 0)

@@ -39,8 +39,14 @@ static const struct setting SAMPLE_TABLE[] = {
     {"ca-file", SETTING_PATH, offsetof(struct sample, file), "", 0, 0, false, "Authorities", NULL},
 };
 
-static const struct settings SAMPLE = {SAMPLE_TABLE, sizeof SAMPLE_TABLE / sizeof SAMPLE_TABLE[0],
-                                       "CHANNELD_", "CHANNELD_OTHER CHANNELD_OTHERS"};
+static const struct settings_flag SAMPLE_FLAGS[] = {
+    [FLAG_HELP] = {"--help", NULL, ""}, [FLAG_CHECK] = {"--check", NULL, ""}};
+
+static const struct usage SAMPLE = {.table = SAMPLE_TABLE,
+                                    .count = sizeof SAMPLE_TABLE / sizeof SAMPLE_TABLE[0],
+                                    .flags = SAMPLE_FLAGS,
+                                    .flag_count = sizeof SAMPLE_FLAGS / sizeof SAMPLE_FLAGS[0],
+                                    .others = "CHANNELD_OTHER CHANNELD_OTHERS"};
 
 struct run {
     struct sample values;
@@ -62,20 +68,13 @@ static void run_fini(void)
 /* Reads the words, which end with NULL, as a program's arguments. */
 static void run_words(const char *const *words)
 {
-    static const struct settings_flag flags[] = {
-        [FLAG_HELP] = {"--help", NULL, ""}, [FLAG_CHECK] = {"--check", NULL, ""}};
     int argc = 0;
     run_fini();
     for (; words[argc] != NULL; argc++) {
         assert_true(argc + 1 < WORDS_MAX);
         r.argv[argc] = (char *)(uintptr_t)words[argc]; /* not written to */
     }
-    r.args = (struct settings_args){.settings = &SAMPLE,
-                                    .target = &r.values,
-                                    .argc = argc,
-                                    .argv = r.argv,
-                                    .flags = flags,
-                                    .flag_count = TEST_COUNT(flags)};
+    r.args = (struct settings_args){.usage = &SAMPLE, .target = &r.values, .argc = argc, .argv = r.argv};
     r.result = settings_read(&r.args, &r.error);
     int err = r.result >= 0 ? settings_read_files(&r.args, false, &r.error) : 0;
     r.result = err != 0 ? err : r.result;
@@ -278,11 +277,8 @@ static struct buf unknown(struct span prefix)
     struct buf names = BUF_INIT;
     SCOPED_BUF(warning);
     size_t at = 0;
-    for (struct span name = settings_next_unknown(&SAMPLE, prefix, &at, &warning); name.data != NULL;
-         name = settings_next_unknown(&SAMPLE, prefix, &at, &warning)) {
-        buf_append_span(&names, name);
-        buf_append_char(&names, ',');
-    }
+    while (settings_next_unknown(&SAMPLE, prefix, &at, &warning))
+        buf_printf(&names, "%.*s,", (int)strcspn(buf_c_str(&warning), ":"), buf_c_str(&warning));
     return names;
 }
 

@@ -493,7 +493,7 @@ struct program {
 TEST_CASE(settings_fill_the_options)
 {
     static const struct setting table[] = {REDIS_SETTINGS(struct program, redis)};
-    const struct settings all = {table, TEST_COUNT(table), "CHANNELD_", ""};
+    const struct usage all = {.table = table, .count = TEST_COUNT(table), .others = ""};
     struct program p = {0};
     struct buf error = BUF_INIT;
     char *argv[] = {(char[]){"channeld"},
@@ -504,7 +504,7 @@ TEST_CASE(settings_fill_the_options)
                     (char[]){"--redis-sentinel-user=bob"},
                     (char[]){"--redis-sentinel-password=watchword"},
                     NULL};
-    struct settings_args args = {.settings = &all, .target = &p, .argc = 7, .argv = argv};
+    struct settings_args args = {.usage = &all, .target = &p, .argc = 7, .argv = argv};
     assert_int_equal(settings_read(&args, &error), 0);
     assert_string_equal(p.redis.url, "redis://127.0.0.1:6379/0");
     assert_string_equal(p.redis.password, "s3cret");
