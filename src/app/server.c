@@ -2,8 +2,8 @@
  * Start, drain and exit of the process, and the admin listener; see server.h.
  *
  * Only server_enter() changes the state, in the order of the enum. EXITING stops the main loop. What workers
- * use (the balancer, the rate limit, the handle `changed`, passed sockets) is released in server_release(),
- * after worker_free() has waited for their threads.
+ * use (inboxes, the rate limit, the handle `changed`) is released in server_release(), after worker_free()
+ * has waited for their threads.
  *
  * Timers of the main loop, without that of reload:
  *
@@ -54,7 +54,7 @@ struct server {
     int64_t started_s;      /* wall clock */
     uint64_t drain_ends_ms; /* in FINISHING; the loop's clock */
     int max_connections;
-    struct http_balancer *admin_balancer;
+    struct http_listener *admin_listener;
     struct service_manager manager;
     struct reload *reload;
     struct http_server *admin;
@@ -77,7 +77,7 @@ static void server_write_workers(const struct server *s, struct buf *out)
                        "Open client connections of the worker, without those over the limit.");
     for (int i = 0; i < s->shared.worker_count; i++)
         buf_printf(out, "channeld_worker_connections{worker=\"%d\"} %d\n", i,
-                   http_balancer_count(s->shared.balancer, i));
+                   http_listener_count(s->shared.listener, i));
 }
 
 static void server_write_metrics(const struct server *s, struct buf *out)
@@ -186,12 +186,16 @@ static int server_admin_open(struct server *s)
         .limits.head_timeout_ms = ADMIN_TIMEOUT_MS,
         .limits.idle_timeout_ms = ADMIN_TIMEOUT_MS,
         .limits.write_timeout_ms = ADMIN_TIMEOUT_MS,
-        .balancer = s->admin_balancer,
+        .listener = s->admin_listener,
         .max_rejections = ADMIN_REJECTIONS_MAX,
         .for_checks = true,
     };
     int err = http_server_new(&s->loop, &options, &s->admin);
-    return err == 0 ? http_server_listen(s->admin, &s->shared.config->admin_listen, -1) : err;
+    if (err == 0)
+        err = http_listener_open(s->admin_listener, &s->loop, &s->shared.config->admin_listen, -1);
+    if (err == 0)
+        http_listener_accept(s->admin_listener);
+    return err;
 }
 
 /* --- service manager --- */
@@ -224,6 +228,10 @@ static void server_enter(struct server *s, enum phase next)
     const struct config_values *v = &s->shared.config->values;
     assert(next == s->shared.phase + 1 || s->shared.phase == PHASE_STARTING);
     s->shared.phase = next;
+    if (next == PHASE_SERVING)
+        http_listener_accept(s->shared.listener);
+    else if (next == PHASE_FINISHING)
+        http_listener_finish(s->shared.listener);
     for (int i = 0; i < s->shared.worker_count; i++)
         worker_enter(s->shared.workers[i], next);
     (void)uv_timer_stop(&s->timer);
@@ -242,7 +250,7 @@ static void server_enter(struct server *s, enum phase next)
     server_update_status(s);
 }
 
-/* A connection that a worker hands over to another one counts for the balancer. */
+/* The listener counts connections that are in an inbox, too. */
 static bool server_has_finished(const struct server *s)
 {
     for (int i = 0; i < s->shared.worker_count; i++) {
@@ -250,7 +258,7 @@ static bool server_has_finished(const struct server *s)
         if (w->entered < PHASE_FINISHING || metric_get(&w->metrics.http.connections_open) > 0)
             return false;
     }
-    return http_balancer_total(s->shared.balancer) == 0;
+    return http_listener_total(s->shared.listener) == 0;
 }
 
 static void server_on_timer(uv_timer_t *timer)
@@ -283,7 +291,7 @@ static void server_on_signal(uv_signal_t *handle, int number)
         _exit(128 + number); /* the second signal */
     (void)service_manager_notify(&s->manager, "STOPPING=1\nEXTEND_TIMEOUT_USEC=%lld",
                                  1000LL * (v->drain_delay + v->drain_timeout + END_MS));
-    bool accepts = s->shared.phase == PHASE_SERVING || s->shared.listener < 0;
+    bool accepts = s->shared.phase == PHASE_SERVING || s->manager.listener < 0;
     server_enter(s, accepts ? PHASE_ANNOUNCING : PHASE_EXITING);
 }
 
@@ -389,7 +397,6 @@ static int server_prepare(struct server *s, struct redis_config **redis, struct 
 {
     const struct config *c = s->shared.config;
     int err = service_manager_init(&s->manager, error);
-    s->shared.listener = s->manager.listener;
     if (err == 0)
         err = server_open_handles(s);
     if (err == 0)
@@ -397,9 +404,9 @@ static int server_prepare(struct server *s, struct redis_config **redis, struct 
     if (err == 0)
         err = server_make_key_counts(s);
     if (err == 0)
-        err = http_balancer_new(c->workers, s->max_connections, &s->shared.balancer);
+        err = http_listener_new(c->workers, s->max_connections, &s->shared.listener);
     if (err == 0)
-        err = http_balancer_new(1, ADMIN_CONNECTIONS_MAX, &s->admin_balancer);
+        err = http_listener_new(1, ADMIN_CONNECTIONS_MAX, &s->admin_listener);
     return err;
 }
 
@@ -413,9 +420,14 @@ static int server_start(struct server *s, struct redis_config *redis, struct buf
     int err = server_admin_open(s);
     if (err != 0)
         return server_fail(s, error, "admin-listen", v->admin_listen, err);
-    err = server_make_workers(s, redis); /* last: they answer from now on */
+    err = http_listener_open(s->shared.listener, &s->loop, &s->shared.config->listen, s->manager.listener);
     if (err != 0)
         return server_fail(s, error, "listen", v->listen, err);
+    err = server_make_workers(s, redis);
+    if (err != 0)
+        return err;
+    if (s->manager.listener < 0)
+        http_listener_accept(s->shared.listener);
     (void)uv_timer_start(&s->timer, server_on_timer, MIN(v->cache.request_timeout_ms, START_MAX_MS), 0);
     server_update_status(s);
     if (s->manager.fd >= 0)
@@ -426,7 +438,7 @@ static int server_start(struct server *s, struct redis_config *redis, struct buf
 static void server_log_started(const struct server *s)
 {
     const struct addr listen =
-        s->shared.listener < 0 ? s->shared.config->listen : addr_local(s->shared.listener);
+        s->manager.listener < 0 ? s->shared.config->listen : addr_local(s->manager.listener);
     char text[ADDR_TEXT_MAX];
     struct log_line line;
     if (!log_begin(&line, LOG_INFO, "channeld started"))
@@ -434,7 +446,7 @@ static void server_log_started(const struct server *s)
     log_str(&line, "version", span_of(CHANNELD_VERSION));
     addr_write(&listen, text);
     log_str(&line, "listen", span_of(text));
-    if (s->shared.listener >= 0)
+    if (s->manager.listener >= 0)
         log_str(&line, "listen_passed", SPAN("yes"));
     addr_write(&s->shared.config->admin_listen, text);
     log_str(&line, "admin_listen", span_of(text));
@@ -468,8 +480,8 @@ static void server_release(struct server *s)
     http_server_free(s->admin);
     buf_fini(&s->admin_body);
     rate_limit_free(s->shared.rate_limit);
-    http_balancer_free(s->shared.balancer);
-    http_balancer_free(s->admin_balancer);
+    http_listener_free(s->shared.listener);
+    http_listener_free(s->admin_listener);
     key_metrics_free(s->shared.key_metrics);
     reload_free(s->reload);
     service_manager_fini(&s->manager);

@@ -103,14 +103,11 @@ static void worker_before_poll(uv_prepare_t *prepare)
 
 static void worker_handle_phase(struct worker *w, enum phase phase)
 {
-    static void (*const enter[])(struct http_server * s) = {
-        [PHASE_SERVING] = http_server_accept,
-        [PHASE_ANNOUNCING] = http_server_announce_close,
-        [PHASE_FINISHING] = http_server_finish,
-    };
-    if (phase < PHASE_EXITING)
-        enter[phase](w->server);
-    else
+    if (phase == PHASE_ANNOUNCING)
+        http_server_announce_close(w->server);
+    else if (phase == PHASE_FINISHING)
+        http_server_finish(w->server);
+    else if (phase == PHASE_EXITING)
         uv_stop(&w->loop);
 }
 
@@ -198,13 +195,12 @@ static int worker_make_server(struct worker *w)
         .metrics = &w->status.metrics.http,
         .loop_lag = &w->status.metrics.loop_lag,
         .limits = v->http,
-        .balancer = w->shared->balancer,
+        .listener = w->shared->listener,
         .number = w->number,
         .max_rejections = REJECTIONS_MAX,
         .trusted_proxies = c->trusted_proxies.count > 0 ? &c->trusted_proxies : NULL,
     };
-    int err = http_server_new(&w->loop, &options, &w->server);
-    return err == 0 ? http_server_listen(w->server, &c->listen, w->shared->listener) : err;
+    return http_server_new(&w->loop, &options, &w->server);
 }
 
 static int worker_make_parts(struct worker *w, struct redis_config *redis)

@@ -15,7 +15,7 @@
 #include <uv.h>
 
 struct worker;
-struct http_balancer;
+struct http_listener;
 
 /* --- Metrics --- */
 
@@ -39,9 +39,9 @@ void worker_metrics_write(struct buf *out, const struct worker_metrics *m);
 /* The phases of the process. A worker enters them in this order, none is left out. */
 enum phase {
     PHASE_STARTING,
-    PHASE_SERVING,    /* accept on a socket that is shared with other processes; see worker_shared */
+    PHASE_SERVING,
     PHASE_ANNOUNCING, /* every response has "Connection: close" */
-    PHASE_FINISHING,  /* close the listener and idle connections, let requests in flight end */
+    PHASE_FINISHING,  /* close idle connections, let requests in flight end */
     PHASE_EXITING     /* close everything and end the thread */
 };
 
@@ -50,9 +50,8 @@ enum phase {
 struct worker_shared {
     enum phase phase;
     const struct config *config;
-    int descriptors;                 /* limit of the process */
-    int listener;                    /* a socket to accept from after PHASE_SERVING; -1: each has its own */
-    struct http_balancer *balancer;  /* of the connections of all */
+    int descriptors; /* limit of the process */
+    struct http_listener *listener;
     struct rate_limit *rate_limit;   /* NULL: none */
     struct key_metrics *key_metrics; /* NULL: not counted */
     atomic_int access_log;           /* see api_options */
@@ -75,7 +74,7 @@ struct worker_status {
 };
 
 /*
- * Creates everything, listens, and starts the thread. Takes a reference to `redis`; `number` is from 0. Owned
+ * Creates everything, and starts the thread. Takes a reference to `redis`; `number` is from 0. Owned
  * by the caller. Returns 0 or a negative errno.
  */
 int worker_new(struct worker_shared *shared, struct redis_config *redis, int number, struct worker **out)

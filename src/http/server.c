@@ -1,292 +1,807 @@
 /*
- * The listening socket, and the limit of connections; see server.h.
+ * Client connections and their exchanges; see server.h and exchange.h. Every entry from the loop ends in
+ * http_connection_settle(). A connection has at most one deadline, in a list for each kind, in order of
+ * expiry. Connections that have pipelined more requests than are handled at once wait in a run queue; all
+ * sockets are polled between two of its turns.
+ */
+/* clang-format off */
+/*
+ *     PROXY      a trusted proxy may send a PROXY protocol header
+ *       v
+ *      NEW       nothing of a request was read yet
+ *       | first byte
+ *       v
+ *    READING <---------- first byte ------------ IDLE -------------------+
+ *       | complete, or rejected                   ^                      | the server finishes, or
+ *       v                                         | answered             v the client still reads
+ *    HANDLING ------------------------------------+--- the last time ---> ENDING
+ *       | the handler returns without answering   |                      | all is written
+ *       v                                         |                      v
+ *    WAITING -------------------------------------+                  LINGERING
  *
- *     accepted --> http_balancer_place --> opened here
- *              |                        \-> inbox of another server, opened in its thread
- *              |   at the limit, and no connection can be closed for it:
- *              +-> http_balancer_pass --> inbox of the next server, which tries to reserve it
- *              \-> no next server: rejected here
+ *    Every state but HANDLING --> CLOSING: the client has disconnected, or a deadline has passed.
  *
- * The loop polls the listening socket. The accept of libuv is not used: it may stop for good after a failure,
- * and a drain has to accept everything that the kernel has queued before the socket is closed.
+ *    deadline   counts from                               when it has passed
+ *    OPENING    the acceptance of the connection          closed
+ *    IDLE       the last response                         closed; LINGER first if data is unsent in the kernel
+ *    HEAD       the first byte of a request, which at     408, the last response; closed if nothing was read
+ *               the limit may be unread in the kernel
+ *    WRITE      a response that the kernel does not take  reset
+ *    LINGER     the shutdown of the sending side          closed; WRITE follows if data is unsent in the kernel
+ *    GRACE      the server finishes before a request      closed
+ */
+/* clang-format on */
+/*
+ * In WAITING one more read is accepted and kept, then polling stops: stopping and restarting it for every
+ * request would cost two system calls. The additional read detects a reset at once.
+ *
+ * A write may be in progress in any state. Until it is complete nothing is read and no further request
+ * begins. LINGERING: closing at once would reset the connection, and the client could lose the response (RFC
+ * 9112 section 9.6).
  */
 #include "http/server.h"
 
-#include "base/log.h"
-#include "http/connection.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/list.h"
+#include "base/state.h"
+#include "http/forwarded.h"
+#include "http/output.h"
+#include "http/parser.h"
 
+#include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
+#include <linux/sockios.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-struct http_server {
-    struct http_connections connections;
-    int listener;     /* its descriptor; -1: not listening */
-    bool shared;      /* others listen on the same socket, so this server shares its queue */
-    uv_poll_t poll;   /* polls the listener */
-    uv_timer_t pause; /* runs while no connection can be accepted */
-    uv_poll_t inbox;  /* polls the inbox at the balancer, if there are other servers */
-    bool starved;     /* it was logged that accepting fails, and no connection was accepted since */
+/* READ_BUFFER: of one read, and the most input that a connection keeps for requests that have to wait.
+ * OPENINGS: the most connections that are taken from the inbox at once. */
+enum { TICK_MS = 100, READ_BUFFER = 16 * 1024, OPENINGS = 32 };
+
+/* The first three in the order in which connections are closed for new ones; see http_server_evict. */
+enum http_deadline {
+    HTTP_OPENING_TIME,
+    HTTP_IDLE_TIME,
+    HTTP_HEAD_TIME,
+    HTTP_WRITE_TIME,
+    HTTP_LINGER_TIME,
+    HTTP_GRACE_TIME,
+    HTTP_DEADLINES,
+    HTTP_NO_DEADLINE
 };
 
-/* --- connections --- */
+struct http_server {
+    struct http_server_options options;
+    struct http_parser_config parser_config;
+    uv_loop_t *loop;
+    uv_poll_t inbox; /* polls the inbox at the listener */
+    uv_timer_t tick;
+    uv_idle_t turn;      /* active while there is something to do: then polling does not wait */
+    uint64_t tick_ms;    /* the loop's time at the last tick */
+    uint64_t overdue_ms; /* and at the one before */
+    uint64_t timeout_ms[HTTP_DEADLINES];
+    struct list deadlines[HTTP_DEADLINES];
+    struct list run_queue;
+    char date[HTTP_DATE_LEN + 1];
+    struct list open;
+    int rejections; /* connections over the limit */
+    bool announcing_close;
+    bool finishing;
+    uint64_t random; /* state of the generator for ages */
 
-/* At the limit a connection of this server is closed. Another server may take its place first. */
-static void http_server_admit(struct http_server *s, const struct http_accepted *accepted)
+    /* Responses to the requests of the connection whose input is being processed. Empty between two callbacks
+     * of the loop. */
+    struct http_output output;
+    char read_buffer[READ_BUFFER];
+};
+
+enum connection_state { PROXY, NEW, IDLE, READING, HANDLING, WAITING, ENDING, LINGERING, CLOSING };
+
+struct http_connection {
+    uv_tcp_t tcp;
+    int fd;
+    struct http_server *server;
+    struct list link;
+    struct list run_link;      /* in the run queue, or in no list */
+    struct list deadline_link; /* in that of its kind, or in no list */
+    enum http_deadline deadline;
+    uint64_t deadline_ms;
+    uint64_t retire_ms; /* from then on the next response is the last; the loop's clock */
+    struct ip client;   /* the other end, or the client in a PROXY protocol header */
+
+    /* Input that is kept until a response or a write is complete, until the connection's turn in the run
+     * queue, or until the rest of a PROXY protocol header arrives. */
+    struct buf pending_input;
+    enum connection_state state;
+    unsigned writing; /* writes in progress; a later response may add another */
+    bool polled;      /* the loop reads from the socket */
+    bool read_full;   /* the last read filled the buffer: other connections are read before the next */
+    bool over_limit;
+    bool from_proxy; /* a trusted one */
+    bool followed;   /* input of a further request was read with this one */
+    struct http_parser parser;
+    struct http_exchange exchange; /* in HANDLING and WAITING */
+    max_align_t handler_state[];
+};
+
+/* --- states --- */
+
+enum { FROM_READING = STATE(HANDLING) | STATE(CLOSING), ANSWERED = STATE(IDLE) | STATE(ENDING) };
+
+static const unsigned NEXT[] = {
+    [PROXY] = STATE(NEW) | FROM_READING,
+    [NEW] = STATE(READING) | FROM_READING,
+    [IDLE] = STATE(READING) | STATE(ENDING) | FROM_READING,
+    [READING] = FROM_READING,
+    [HANDLING] = STATE(WAITING) | ANSWERED,
+    [WAITING] = ANSWERED | STATE(CLOSING),
+    [ENDING] = STATE(LINGERING) | STATE(CLOSING),
+    [LINGERING] = STATE(CLOSING),
+    [CLOSING] = 0,
+};
+
+static void http_connection_enter(struct http_connection *c, enum connection_state next)
 {
-    const struct http_server_options *o = &s->connections.options;
-    enum http_placement placement = HTTP_AT_LIMIT;
-    do
-        placement = http_balancer_place(o->balancer, o->number, accepted);
-    while (placement == HTTP_AT_LIMIT && http_connections_evict(&s->connections));
-    bool over_limit = placement == HTTP_AT_LIMIT;
-    if (over_limit && http_balancer_pass(o->balancer, o->number, accepted))
+    STATE_ENTER(&c->state, next, NEXT);
+}
+
+static bool http_connection_takes_requests(const struct http_connection *c)
+{
+    return c->state == NEW || c->state == IDLE || c->state == READING;
+}
+
+/* --- exchanges --- */
+
+static struct http_connection *http_connection_of_exchange(struct http_exchange *x)
+{
+    return LIST_ENTRY(x, struct http_connection, exchange);
+}
+
+struct ip http_exchange_client(struct http_exchange *x)
+{
+    const struct http_connection *c = http_connection_of_exchange(x);
+    if (c->server->options.trusted_proxies == NULL)
+        return c->client;
+    return http_forwarded_client(x->request->field[HTTP_FIELD_FORWARDED_FOR], &c->client,
+                                 c->server->options.trusted_proxies);
+}
+
+/* --- deadlines --- */
+
+static struct http_connection *http_connection_of_deadline(struct list *l)
+{
+    return LIST_ENTRY(l, struct http_connection, deadline_link);
+}
+
+static void http_connection_clear_deadline(struct http_connection *c)
+{
+    list_remove(&c->deadline_link);
+    c->deadline = HTTP_NO_DEADLINE;
+}
+
+/* Sets the deadline, or replaces one of another kind. One of the same kind stays. */
+static void http_connection_set_deadline(struct http_connection *c, enum http_deadline kind)
+{
+    if (c->deadline == kind)
         return;
+    list_remove(&c->deadline_link);
+    c->deadline = kind;
+    c->deadline_ms = uv_now(c->server->loop) + c->server->timeout_ms[kind];
+    list_append(&c->server->deadlines[kind], &c->deadline_link);
+}
+
+/* A deadline counts if it had passed at the previous tick: all sockets were read since. After the process was
+ * stopped and continued, input that clients sent in time may still wait there. */
+static struct http_connection *http_server_first_expired(struct http_server *s)
+{
+    for (int i = 0; i < HTTP_DEADLINES; i++) {
+        struct list *first = s->deadlines[i].next;
+        if (first != &s->deadlines[i] && http_connection_of_deadline(first)->deadline_ms <= s->overdue_ms)
+            return http_connection_of_deadline(first);
+    }
+    return NULL;
+}
+
+/* The connection that has had a deadline of these kinds longest. `direct`: those of trusted proxies do not
+ * count. */
+static struct http_connection *http_server_oldest(struct http_server *s, enum http_deadline first,
+                                                  enum http_deadline last, bool direct)
+{
+    struct http_connection *oldest = NULL;
+    uint64_t oldest_ms = UINT64_MAX;
+    for (int i = (int)first; i <= (int)last; i++) {
+        struct list *l = s->deadlines[i].next;
+        while (direct && l != &s->deadlines[i] && http_connection_of_deadline(l)->from_proxy)
+            l = l->next;
+        if (l == &s->deadlines[i])
+            continue;
+        uint64_t set_ms = http_connection_of_deadline(l)->deadline_ms - s->timeout_ms[i];
+        if (set_ms < oldest_ms) {
+            oldest = http_connection_of_deadline(l);
+            oldest_ms = set_ms;
+        }
+    }
+    return oldest;
+}
+
+/* --- closing --- */
+
+static void http_connection_drop(struct buf *input)
+{
+    http_parser_erase(input);
+    buf_fini(input);
+}
+
+static void http_connection_on_closed(uv_handle_t *handle)
+{
+    struct http_connection *c = handle->data;
+    struct http_server *s = c->server;
+    list_remove(&c->link);
+    s->rejections -= c->over_limit;
+    metric_sub(&s->options.metrics->connections_open, 1);
+    http_connection_drop(&c->pending_input);
+    http_parser_fini(&c->parser);
+    free(c);
+}
+
+/* Closes at once. The memory is freed in the loop. */
+static void http_connection_close(struct http_connection *c)
+{
+    if (c->state == CLOSING)
+        return;
+    loop_lag_begin(c->server->options.loop_lag);
+    bool waiting = c->state == WAITING;
+    http_connection_enter(c, CLOSING);
+    http_connection_clear_deadline(c);
+    list_remove(&c->run_link);
+    if (waiting)
+        c->server->options.handler.cancel(c->server->options.handler.arg, &c->exchange);
+    uv_close((uv_handle_t *)&c->tcp, http_connection_on_closed); /* which closes the descriptor at once */
+    if (!c->over_limit)
+        http_listener_release(c->server->options.listener, c->server->options.number);
+}
+
+/* --- writing, and waiting for what comes next --- */
+
+static void http_connection_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out);
+static void http_connection_on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer);
+static void http_connection_settle(struct http_connection *c);
+
+static void http_connection_set_polled(struct http_connection *c, bool on)
+{
+    if (c->polled == on)
+        return;
+    c->polled = on;
+    c->read_full = false;
+    if (!on)
+        (void)uv_read_stop((uv_stream_t *)&c->tcp);
+    else if (uv_read_start((uv_stream_t *)&c->tcp, http_connection_on_alloc, http_connection_on_read) != 0)
+        http_connection_close(c);
+}
+
+bool http_exchange_has_room(struct http_exchange *x, const struct http_response *r)
+{
+    const struct http_connection *c = http_connection_of_exchange(x);
+    return x->request->method == METHOD_HEAD || http_output_has_room(&c->server->output, r->body);
+}
+
+static void http_connection_on_written(uv_write_t *request, int status)
+{
+    struct http_connection *c = request->handle->data;
+    http_output_end_write(request);
+    assert(c->writing > 0);
+    c->writing--;
+    if (c->state != CLOSING && status != 0) {
+        http_connection_close(c);
+    } else if (c->state != CLOSING) {
+        http_connection_clear_deadline(c); /* the next write has its own */
+        http_connection_settle(c);
+    }
+}
+
+/* Shuts down the sending side, and reads until the client closes its own. Where too many do, a request that
+ * has arrived by now is read, so that closing does not reset the connection and the client gets its response.
+ */
+static void http_connection_linger(struct http_connection *c)
+{
+    if (c->over_limit && c->server->rejections > c->server->options.max_rejections) {
+        (void)recv(c->fd, c->server->read_buffer, sizeof c->server->read_buffer, MSG_DONTWAIT);
+        http_connection_close(c);
+        return;
+    }
+    http_connection_enter(c, LINGERING);
+    if (shutdown(c->fd, SHUT_WR) != 0) {
+        http_connection_close(c);
+        return;
+    }
+    http_connection_set_deadline(c, HTTP_LINGER_TIME);
+    http_connection_set_polled(c, true);
+}
+
+static enum http_deadline http_connection_deadline_for_input(const struct http_connection *c)
+{
+    if (c->state == READING)
+        return HTTP_HEAD_TIME;
+    if (c->server->finishing)
+        return HTTP_GRACE_TIME;
+    return c->state == IDLE ? HTTP_IDLE_TIME : HTTP_OPENING_TIME;
+}
+
+static void http_connection_on_turn(uv_idle_t *turn);
+
+/* Queues the connection to have its pending input processed. Between requests the deadline is cleared, since
+ * the next request has arrived. Within a request it stays: otherwise each piece of a slow request would renew
+ * it. */
+static void http_connection_schedule(struct http_connection *c)
+{
+    if (c->state != READING)
+        http_connection_clear_deadline(c);
+    http_connection_set_polled(c, false);
+    assert(list_empty(&c->run_link));
+    list_append(&c->server->run_queue, &c->run_link);
+    (void)uv_idle_start(&c->server->turn, http_connection_on_turn); /* fails only without a callback */
+}
+
+/* Writes the responses, then waits for the event that the state requires, with its deadline. */
+static void http_connection_settle(struct http_connection *c)
+{
+    if (c->state == CLOSING) {
+        http_output_clear(&c->server->output); /* shared with the other connections */
+        return;
+    }
+    int result = http_output_flush(&c->server->output, (uv_stream_t *)&c->tcp, http_connection_on_written);
+    if (result < 0) {
+        http_connection_close(c);
+        return;
+    }
+    c->writing += result > 0;
+    if (c->writing > 0) {
+        http_connection_set_polled(c, false);
+        http_connection_set_deadline(c, HTTP_WRITE_TIME);
+        return;
+    }
+    if (c->server->finishing && c->state == IDLE && c->pending_input.len == 0)
+        http_connection_enter(c, ENDING);
+    if (c->state == WAITING) {
+        if (c->pending_input.len > 0) /* no more than one read is kept */
+            http_connection_set_polled(c, false);
+        http_connection_clear_deadline(c);
+    } else if (http_connection_takes_requests(c) && c->pending_input.len > 0) {
+        http_connection_schedule(c);
+    } else if (http_connection_takes_requests(c) || c->state == PROXY) {
+        http_connection_set_deadline(c, http_connection_deadline_for_input(c));
+        http_connection_set_polled(c, true);
+    } else if (c->state == ENDING) {
+        http_connection_linger(c);
+    }
+}
+
+/* --- requests --- */
+
+/* Makes the handler answer a request that is complete, or with an error `status`, however much of it was
+ * read. The connection ends with such a response. */
+static void http_connection_handle(struct http_connection *c, int status)
+{
+    const struct http_handler *handler = &c->server->options.handler;
+    struct http_exchange *x = &c->exchange;
+    if (status != 0) {
+        http_parser_end_rejected(&c->parser);
+        metric_add(&c->server->options.metrics->requests_rejected_total, 1);
+    }
+    x->began_ns = clock_now_ns();
+    loop_lag_begin_at(c->server->options.loop_lag, x->began_ns);
+    http_connection_enter(c, HANDLING);
+    handler->handle(handler->arg, x, status);
+    assert(status == 0 || c->state == ENDING);
+    if (c->state == HANDLING)
+        http_connection_enter(c, WAITING);
+}
+
+static void http_connection_send_100_continue(struct http_connection *c)
+{
+    if (!http_parser_wants_continue(&c->parser))
+        return;
+    buf_append_str(&c->server->output.heads, "HTTP/1.1 100 Continue\r\n\r\n");
+    http_output_add(&c->server->output, NULL);
+}
+
+/* Feeds the current request, or begins a new one. Returns the rest of the input. */
+static struct span http_connection_advance(struct http_connection *c, struct span input)
+{
+    size_t used = 0;
+    bool ended = http_parser_feed(&c->parser, input, &used);
+    if (c->state != READING && c->parser.phase != HTTP_PARSE_NOTHING)
+        http_connection_enter(c, READING);
+    c->followed = used < input.len;
+    if (ended)
+        http_connection_handle(c, c->parser.status);
+    else
+        http_connection_send_100_continue(c);
+    return span_skip(input, used);
+}
+
+static void http_connection_keep_input(struct http_connection *c, struct span input)
+{
+    buf_append_span(&c->pending_input, input);
+    if (buf_error(&c->pending_input) != 0)
+        http_connection_close(c);
+}
+
+/*
+ * Handles requests until one write is full or one of them waits for its result. While others wait for their
+ * turn in the run queue, only one request is handled at once: a client that pipelines waits as well.
+ */
+static void http_connection_process_input(struct http_connection *c, struct span input, bool others_wait)
+{
+    bool more = true;
+    while (more && input.len > 0 && http_connection_takes_requests(c) &&
+           !http_output_full(&c->server->output)) {
+        input = http_connection_advance(c, input);
+        more = !others_wait || c->state != IDLE;
+    }
+    if (input.len > 0 && (http_connection_takes_requests(c) || c->state == WAITING))
+        http_connection_keep_input(c, input);
+    http_connection_settle(c);
+}
+
+static void http_connection_process_pending(struct http_connection *c)
+{
+    struct buf input = c->pending_input;
+    c->pending_input = BUF_INIT;
+    http_connection_process_input(c, buf_span(&input), false);
+    http_connection_drop(&input);
+}
+
+/*
+ * True when the connection has reached its maximum age. Requests that were pipelined behind the last response
+ * would be lost (RFC 9112 section 9.6), so a connection with further input is kept, but no longer than twice
+ * its age.
+ */
+static bool http_connection_has_retired(const struct http_connection *c)
+{
+    uint64_t now_ms = c->server->tick_ms;
+    if (now_ms < c->retire_ms)
+        return false;
+    bool followed = c->followed || c->pending_input.len > 0;
+    return !followed || now_ms - c->retire_ms >= c->server->options.limits.max_connection_age_ms;
+}
+
+void http_exchange_respond(struct http_exchange *x, const struct http_response *r)
+{
+    struct http_connection *c = http_connection_of_exchange(x);
+    struct http_server *s = c->server;
+    const struct http_request *request = x->request;
+    bool later = c->state == WAITING;
+    assert(!later || s->output.count == 0); /* it contains nothing of another connection */
+    bool close = !request->keep_alive || s->announcing_close;
+    if (!close && http_connection_has_retired(c)) {
+        close = true;
+        metric_add(&s->options.metrics->connections_max_age_reached_total, 1);
+    }
+    http_response_write_head(&s->output.heads, r, (struct span){s->date, HTTP_DATE_LEN},
+                             request->minor_version, close);
+    bool bodiless = request->method == METHOD_HEAD || r->status == 304 || r->status == 204;
+    http_output_add(&s->output, bodiless ? NULL : r->body);
+    http_parser_end(&c->parser);
+    if (c->writing == 0) /* otherwise it is the write deadline of earlier responses */
+        http_connection_clear_deadline(c);
+    http_connection_enter(c, close ? ENDING : IDLE);
+    if (later) /* otherwise http_connection_process_input() does */
+        http_connection_settle(c);
+}
+
+/* --- reading --- */
+
+/* libuv reads again as long as a read fills the buffer. An empty buffer makes it poll the other sockets
+ * first. */
+static void http_connection_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
+{
+    (void)suggested;
+    struct http_connection *c = handle->data;
+    size_t room = c->read_full ? 0 : sizeof c->server->read_buffer;
+    *out = (uv_buf_t){.base = c->server->read_buffer, .len = room};
+}
+
+/*
+ * A trusted proxy may send a PROXY protocol header before the first request. Until the first byte of that
+ * request the connection counts as one that waits.
+ */
+static void http_connection_on_proxy_input(struct http_connection *c, struct span input)
+{
+    http_connection_keep_input(c, input);
+    if (c->state == CLOSING)
+        return;
+    int len = http_proxy_header_read(buf_span(&c->pending_input), &c->client);
+    if (len >= 0) {
+        http_connection_enter(c, NEW);
+        buf_consume(&c->pending_input, (size_t)len);
+        http_connection_process_pending(c);
+    } else if (len != -EAGAIN) {
+        http_connection_handle(c, 400);
+        http_connection_settle(c);
+    }
+}
+
+static void http_connection_on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
+{
+    struct http_connection *c = stream->data;
+    c->read_full = n > 0 && (size_t)n == buffer->len;
+    /* not covered: libuv passes 0 only where a socket that was readable is not; see
+     * http_connection_on_alloc() */
+    if (n == 0 || n == UV_ENOBUFS)
+        return;
+    const struct span input = {buffer->base, n > 0 ? (size_t)n : 0};
+    if (n == UV_EOF && c->state == WAITING)
+        http_connection_set_polled(
+            c, false); /* a half-closed client still gets its response; EOF will be read again */
+    else if (n < 0)
+        http_connection_close(c);
+    else if (c->state == PROXY)
+        http_connection_on_proxy_input(c, input);
+    else if (http_connection_takes_requests(c) || c->state == WAITING)
+        http_connection_process_input(c, input, !list_empty(&c->server->run_queue));
+}
+
+/* --- deadlines that have passed, and turns --- */
+
+/* True while the kernel has bytes that were not sent (SIOCOUTQ), or not read (SIOCINQ). */
+static bool http_connection_has(const struct http_connection *c, unsigned long bytes_in_queue)
+{
+    int bytes = 0;
+    (void)ioctl(c->fd, bytes_in_queue, &bytes); /* cannot fail */
+    return bytes > 0;
+}
+
+/* Makes close() reset the connection and drop unsent data, which the kernel would otherwise retransmit for
+ * minutes to a client that does not read. */
+static void http_connection_reset_on_close(const struct http_connection *c)
+{
+    const struct linger at_once = {.l_onoff = 1};
+    (void)setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+}
+
+/* Data that is unsent in the kernel has the write timeout, like a response that is queued here: the client
+ * may still read. */
+static void http_connection_expire(struct http_connection *c)
+{
+    enum http_deadline kind = c->deadline;
+    bool unsent = http_connection_has(c, SIOCOUTQ);
+    if (kind == HTTP_LINGER_TIME && unsent) {
+        http_connection_set_deadline(c, HTTP_WRITE_TIME);
+        return;
+    }
+    if (kind == HTTP_IDLE_TIME && unsent) {
+        http_connection_enter(c, ENDING);
+        http_connection_settle(c);
+        return;
+    }
+    if (kind != HTTP_LINGER_TIME && kind != HTTP_GRACE_TIME)
+        metric_add(&c->server->options.metrics->connections_timed_out_total, 1);
+    if (kind == HTTP_HEAD_TIME && c->state == READING) {
+        http_connection_clear_deadline(c);
+        list_remove(&c->run_link);
+        http_connection_handle(c, 408);
+        http_connection_settle(c);
+        return;
+    }
+    if (unsent)
+        http_connection_reset_on_close(c);
+    http_connection_close(c);
+}
+
+/* One deadline and one connection in each turn. */
+static void http_connection_on_turn(uv_idle_t *turn)
+{
+    struct http_server *s = turn->data;
+    struct http_connection *expired = http_server_first_expired(s);
+    if (expired != NULL)
+        http_connection_expire(expired);
+    if (!list_empty(&s->run_queue)) {
+        struct http_connection *c = LIST_ENTRY(s->run_queue.next, struct http_connection, run_link);
+        assert(http_connection_takes_requests(c) && c->writing == 0 && c->pending_input.len > 0);
+        list_remove(&c->run_link);
+        http_connection_process_pending(c);
+    } else if (expired == NULL) {
+        (void)uv_idle_stop(turn);
+    }
+}
+
+static void http_connection_on_tick(uv_timer_t *tick)
+{
+    struct http_server *s = tick->data;
+    http_date_write(s->date);
+    s->overdue_ms = s->tick_ms;
+    s->tick_ms = uv_now(s->loop);
+    if (http_server_first_expired(s) != NULL)
+        (void)uv_idle_start(&s->turn, http_connection_on_turn);
+}
+
+/* --- opening --- */
+
+/* Takes ownership of the socket, which counts at the listener unless it is over the limit. Then its client
+ * gets a 503, and the connection ends. */
+static void http_connection_open(struct http_server *s, const struct http_accepted *accepted, bool over_limit)
+{
+    const struct http_server_options *o = &s->options;
+    struct http_connection *c = calloc(1, sizeof *c + o->handler.state_size);
+    if (c == NULL) {
+        close(accepted->fd);
+        if (!over_limit)
+            http_listener_release(o->listener, o->number);
+        return;
+    }
+    (void)uv_tcp_init(s->loop, &c->tcp); /* cannot fail: it makes no socket */
+    uint64_t max_age_ms = o->limits.max_connection_age_ms;
+    c->from_proxy = o->trusted_proxies != NULL && ip_networks_contain(o->trusted_proxies, &accepted->peer);
+    c->tcp.data = c;
+    c->fd = accepted->fd;
+    c->server = s;
+    c->over_limit = over_limit;
+    c->client = accepted->peer;
+    c->state = c->from_proxy ? PROXY : NEW;
+    c->retire_ms =
+        max_age_ms == 0 ? UINT64_MAX : uv_now(s->loop) + http_connection_age_ms(max_age_ms, &s->random);
+    c->deadline = HTTP_NO_DEADLINE;
+    c->parser.config = &s->parser_config;
+    c->exchange = (struct http_exchange){.request = &c->parser.request, .state = c->handler_state};
+    list_init(&c->deadline_link);
+    list_init(&c->run_link);
+    list_append(&s->open, &c->link);
+    s->rejections += over_limit;
+    metric_add(&o->metrics->connections_open, 1);
     metric_add(over_limit ? &o->metrics->connections_rejected_total : &o->metrics->connections_accepted_total,
                1);
-    if (placement != HTTP_PLACED_ELSEWHERE)
-        http_connections_open(&s->connections, accepted, over_limit);
+    if (uv_tcp_open(&c->tcp, accepted->fd) != 0) {
+        close(accepted->fd);
+        http_connection_close(c);
+        return;
+    }
+    if (over_limit)
+        http_connection_handle(c, 503);
+    http_connection_settle(c);
+}
+
+/* If a request is in the kernel the connection does not wait any more. It gets the deadline of a request, so
+ * it is checked once, however many new connections come before it is read. */
+static struct http_connection *http_server_next_to_evict(struct http_server *s)
+{
+    struct http_connection *c = NULL;
+    for (int direct = 1; direct >= 0; direct--)
+        while ((c = http_server_oldest(s, HTTP_OPENING_TIME, HTTP_IDLE_TIME, direct != 0)) != NULL) {
+            if (!http_connection_has(c, SIOCINQ))
+                return c;
+            http_connection_set_deadline(c, HTTP_HEAD_TIME);
+        }
+    return s->options.for_checks ? http_server_oldest(s, HTTP_HEAD_TIME, HTTP_GRACE_TIME, false) : NULL;
+}
+
+/*
+ * Closes the connection that has waited longest for a request, those of trusted proxies after all others. If
+ * none waits, another one is closed if the server is for checks, even one over the limit. Returns false if
+ * nothing was closed.
+ */
+static bool http_server_evict(struct http_server *s)
+{
+    struct http_connection *c = http_server_next_to_evict(s);
+    if (c == NULL)
+        return false;
+    http_connection_close(c);
+    metric_add(&s->options.metrics->connections_evicted_total, c->over_limit ? 0 : 1);
+    return true;
+}
+
+/* At the limit a connection of this server is closed. Another connection may take its place first. */
+static void http_server_admit(struct http_server *s, const struct http_accepted *accepted)
+{
+    const struct http_server_options *o = &s->options;
+    bool counts = accepted->tries == 0 || http_listener_reserve(o->listener, o->number);
+    while (!counts && http_server_evict(s))
+        counts = http_listener_reserve(o->listener, o->number);
+    if (counts || !http_listener_pass(o->listener, o->number, accepted))
+        http_connection_open(s, accepted, !counts);
 }
 
 static void http_server_on_inbox(uv_poll_t *inbox, int status, int events)
 {
     (void)events;
     struct http_server *s = inbox->data;
-    struct http_accepted accepted[HTTP_ACCEPTS];
+    struct http_accepted accepted[OPENINGS];
     if (status != 0)
         return;
-    loop_lag_begin(s->connections.options.loop_lag);
-    int count = http_balancer_receive(s->connections.options.balancer, s->connections.options.number,
-                                      accepted, HTTP_ACCEPTS);
+    loop_lag_begin(s->options.loop_lag);
+    int count = http_listener_receive(s->options.listener, s->options.number, accepted, OPENINGS);
     for (int i = 0; i < count; i++)
-        if (accepted[i].passes == 0)
-            http_connections_open(&s->connections, &accepted[i], false);
-        else
-            http_server_admit(s, &accepted[i]);
-}
-
-/* --- the listener --- */
-
-static void http_server_on_pause_over(uv_timer_t *pause)
-{
-    http_server_accept(pause->data);
-}
-
-/* Stops polling for a moment. Otherwise the loop would spin, as the socket stays readable. */
-static void http_server_pause_accepting(struct http_server *s, int err)
-{
-    enum { PAUSE_MS = 100 };
-    if (!s->starved)
-        log_text(LOG_ERROR, "cannot accept connections, pausing", "reason", strerror(err));
-    s->starved = true;
-    (void)uv_poll_stop(&s->poll);
-    (void)uv_timer_start(&s->pause, http_server_on_pause_over, PAUSE_MS, 0);
-}
-
-/* True when a connection was accepted, or failed for a reason that concerns only this connection. */
-static bool http_server_accept_one(struct http_server *s)
-{
-    struct sockaddr_storage peer;
-    socklen_t len = sizeof peer;
-    int fd = accept4(s->listener, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd >= 0) {
-        s->starved = false;
-        loop_lag_begin(s->connections.options.loop_lag);
-        http_server_admit(s, &(struct http_accepted){.fd = fd, .peer = ip_from_sockaddr(&peer)});
-        return true;
-    }
-    if (errno == EAGAIN)
-        return false;
-    /* The system has nothing left, or another process has shut down the socket. */
-    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS || errno == EINVAL) {
-        http_server_pause_accepting(s, errno);
-        return false;
-    }
-    return true; /* ECONNABORTED, EINTR and network errors concern that connection alone (accept(2)) */
-}
-
-static void http_server_on_readable(uv_poll_t *poll, int status, int events)
-{
-    (void)events;
-    struct http_server *s = poll->data;
-    if (status != 0) {
-        http_server_pause_accepting(s, -status);
-        return;
-    }
-    for (int left = HTTP_ACCEPTS; left > 0 && http_server_accept_one(s); left--)
-        continue;
-}
-
-enum { BACKLOG = 4096 };
-
-/* The bytes that the kernel may hold for each connection. By default it grants 4 and 6 MiB, which a client
- * that pipelines and never reads would fill. Further responses wait here, where bodies are shared. */
-enum { UNSENT_MAX = 64 * 1024, UNREAD_MAX = 128 * 1024 };
-
-/* Accepted sockets inherit the options, which saves system calls for each of them. */
-static int http_server_set_connection_options(int fd)
-{
-    const int on = 1;
-    const int unsent = UNSENT_MAX;
-    const int unread = UNREAD_MAX;
-    if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0 ||
-        /* not covered: a socket that takes the first option takes the others */
-        setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent) != 0 ||
-        /* not covered: likewise */
-        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &unread, sizeof unread) != 0)
-        return -errno;
-    return 0;
-}
-
-static bool http_server_has_others(const struct http_server_options *options)
-{
-    return http_balancer_inbox(options->balancer, options->number) >= 0;
-}
-
-/*
- * The first server listens alone: without SO_REUSEPORT listen() fails if any other socket listens on the
- * address, of whatever process and user, and of two processes that start together one succeeds. The option is
- * set afterwards, so that the other servers, whose sockets have it from the beginning, can join.
- */
-static int http_server_open_at(const struct addr *address, const struct http_server_options *options)
-{
-    const int on = 1;
-    const int off = 0;
-    struct sockaddr_storage where;
-    socklen_t len = addr_to_sockaddr(address, &where);
-    int fd = socket(where.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return -errno;
-    int err = http_server_set_connection_options(fd);
-    /* not covered: only bind() fails, and listen() where another process has bound the address meanwhile */
-    if (err == 0 &&
-        (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
-         (where.ss_family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) != 0) ||
-         (options->number > 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0) ||
-         bind(fd, (const struct sockaddr *)&where, len) != 0 || listen(fd, BACKLOG) != 0 ||
-         (http_server_has_others(options) && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0)))
-        err = -errno;
-    if (err == 0)
-        return fd;
-    close(fd);
-    return err;
-}
-
-/* Falls back to IPv4 where a system, or a sandbox, has no IPv6 sockets or no IPv6 addresses. */
-static int http_server_open_listening_socket(const struct addr *address,
-                                             const struct http_server_options *options)
-{
-    int fd = http_server_open_at(address, options);
-    /* not covered: -EADDRNOTAVAIL, where the test may not make a network without IPv6 */
-    if (!address->any_family || (fd != -EAFNOSUPPORT && fd != -EADDRNOTAVAIL))
-        return fd;
-    struct addr v4 = addr_any_v4(address);
-    return http_server_open_at(&v4, options);
-}
-
-/* Takes over the descriptor. The inbox is open until the server is closed. */
-static int http_server_use_listener(struct http_server *s, int fd)
-{
-    const struct http_server_options *o = &s->connections.options;
-    int err = uv_poll_init(s->connections.loop, &s->poll, fd);
-    if (err != 0) {
-        close(fd);
-        return err;
-    }
-    s->poll.data = s;
-    s->listener = fd;
-    if (!http_server_has_others(o))
-        return 0;
-    err = uv_poll_init(s->connections.loop, &s->inbox, http_balancer_inbox(o->balancer, o->number));
-    if (err != 0)
-        return err;
-    s->inbox.data = s;
-    return uv_poll_start(&s->inbox, UV_READABLE, http_server_on_inbox);
-}
-
-static int http_server_open_passed(int passed)
-{
-    int fd = fcntl(passed, F_DUPFD_CLOEXEC, 0);
-    int err = fd >= 0 ? http_server_set_connection_options(fd) : -errno;
-    if (err == 0)
-        return fd;
-    if (fd >= 0)
-        close(fd);
-    return err;
-}
-
-int http_server_listen(struct http_server *s, const struct addr *address, int passed)
-{
-    s->shared = passed >= 0;
-    int fd = s->shared ? http_server_open_passed(passed)
-                       : http_server_open_listening_socket(address, &s->connections.options);
-    int err = fd >= 0 ? http_server_use_listener(s, fd) : fd;
-    if (err == 0 && !s->shared)
-        http_server_accept(s);
-    return err;
-}
-
-void http_server_accept(struct http_server *s)
-{
-    (void)uv_poll_start(&s->poll, UV_READABLE, http_server_on_readable); /* fails only on a closing handle */
-}
-
-static void http_server_close_listener(struct http_server *s)
-{
-    if (s->listener < 0)
-        return;
-    uv_close((uv_handle_t *)&s->poll, NULL);
-    (void)uv_timer_stop(&s->pause);
-    close(s->listener);
-    s->listener = -1;
-}
-
-/* The queue holds at most the backlog plus one, so new connections cannot make a drain endless. */
-void http_server_finish(struct http_server *s)
-{
-    /* not covered: left is 0 if connections come as fast as they are accepted */
-    for (int left = BACKLOG + 1; !s->shared && left > 0 && http_server_accept_one(s); left--)
-        continue;
-    http_server_close_listener(s);
-    http_connections_finish(&s->connections);
+        http_server_admit(s, &accepted[i]);
 }
 
 /* --- the server --- */
 
+static void http_server_init_parts(struct http_server *s)
+{
+    const struct http_server_options *o = &s->options;
+    s->announcing_close = o->for_checks;
+    s->parser_config.head_max = o->limits.head_max;
+    s->parser_config.body_max = o->limits.body_max;
+    s->parser_config.accepts_empty_host = o->for_checks;
+    http_parser_config_init(&s->parser_config);
+    list_init(&s->open);
+    list_init(&s->run_queue);
+    for (int i = 0; i < HTTP_DEADLINES; i++)
+        list_init(&s->deadlines[i]);
+    s->timeout_ms[HTTP_OPENING_TIME] = s->timeout_ms[HTTP_HEAD_TIME] = o->limits.head_timeout_ms;
+    s->timeout_ms[HTTP_IDLE_TIME] = o->limits.idle_timeout_ms;
+    s->timeout_ms[HTTP_WRITE_TIME] = o->limits.write_timeout_ms;
+    s->timeout_ms[HTTP_LINGER_TIME] = HTTP_LINGER_MS;
+    s->timeout_ms[HTTP_GRACE_TIME] = HTTP_GRACE_MS;
+    http_date_write(s->date);
+    s->random = random_seed(s);
+    s->output.unsent = &o->metrics->responses_unsent_bytes;
+    s->output.unsent_max = o->limits.unsent_max;
+}
+
 int http_server_new(uv_loop_t *loop, const struct http_server_options *options, struct http_server **out)
 {
     struct http_server *s = calloc(1, sizeof *s);
-    if (s == NULL)
-        return -ENOMEM;
-    s->listener = -1;
-    (void)uv_timer_init(loop, &s->pause); /* cannot fail */
-    s->pause.data = s;
-    http_connections_init(&s->connections, loop, options);
+    int err = s == NULL
+                  ? -ENOMEM
+                  : uv_poll_init(loop, &s->inbox, http_listener_inbox(options->listener, options->number));
+    if (err != 0) {
+        free(s);
+        return err;
+    }
+    s->loop = loop;
+    s->options = *options;
+    http_server_init_parts(s);
+    (void)uv_timer_init(loop, &s->tick); /* cannot fail, nor can what follows */
+    (void)uv_idle_init(loop, &s->turn);
+    s->inbox.data = s->tick.data = s->turn.data = s;
+    s->tick_ms = uv_now(loop);
+    (void)uv_timer_start(&s->tick, http_connection_on_tick, TICK_MS, TICK_MS);
+    (void)uv_poll_start(&s->inbox, UV_READABLE, http_server_on_inbox);
     *out = s;
     return 0;
 }
 
 void http_server_announce_close(struct http_server *s)
 {
-    s->connections.announcing_close = true;
+    s->announcing_close = true;
+}
+
+/* Idle connections need not linger: all their responses were written. A request in the kernel has begun, and
+ * would be reset. */
+void http_server_finish(struct http_server *s)
+{
+    s->finishing = true;
+    for (struct list *idle = &s->deadlines[HTTP_IDLE_TIME]; !list_empty(idle);) {
+        struct http_connection *c = http_connection_of_deadline(idle->next);
+        if (http_connection_has(c, SIOCINQ))
+            http_connection_set_deadline(c, HTTP_GRACE_TIME);
+        else
+            http_connection_close(c);
+    }
+    for (struct list *new = &s->deadlines[HTTP_OPENING_TIME]; !list_empty(new);)
+        http_connection_set_deadline(http_connection_of_deadline(new->next), HTTP_GRACE_TIME);
 }
 
 void http_server_close(struct http_server *s)
 {
-    http_server_close_listener(s);
-    uv_close((uv_handle_t *)&s->pause, NULL);
-    if (s->inbox.data != NULL)
-        uv_close((uv_handle_t *)&s->inbox, NULL);
-    http_connections_close(&s->connections);
+    for (struct list *l = s->open.next; l != &s->open; l = l->next)
+        http_connection_close(LIST_ENTRY(l, struct http_connection, link)); /* it leaves the list later */
+    assert(list_empty(&s->run_queue));
+    uv_close((uv_handle_t *)&s->inbox, NULL);
+    uv_close((uv_handle_t *)&s->tick, NULL);
+    uv_close((uv_handle_t *)&s->turn, NULL);
 }
 
 void http_server_free(struct http_server *s)
 {
     if (s == NULL)
         return;
-    http_connections_fini(&s->connections);
+    assert(list_empty(&s->open));
+    http_output_clear(&s->output);
+    buf_fini(&s->output.heads);
     free(s);
 }

@@ -1,21 +1,26 @@
-/* An HTTP/1.1 server on one loop: a listener, and the connections that it has accepted or another server has
- * handed over. It does not depend on what is served. */
+/* An HTTP/1.1 server on one loop: the connections that a listener has given it, and the exchanges on them
+ * (see exchange.h). It does not depend on what is served. */
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H
 
+#include "base/hash.h"
 #include "base/metrics.h"
 #include "base/net.h"
 #include "base/settings.h"
-#include "http/balancer.h"
 #include "http/exchange.h"
+#include "http/listener.h"
 #include "http/metrics.h"
 
 #include <uv.h>
 
 struct http_server;
 
-/* The most connections that are accepted in an iteration of the loop, and that are taken from the inbox. */
-enum { HTTP_ACCEPTS = 32 };
+/* How long input is read and dropped after the last response. */
+enum { HTTP_LINGER_MS = 2000 };
+
+/* How long a new connection may take to begin its first request while the server drains. A client does not
+ * retry that request as it would on a persistent connection. */
+enum { HTTP_GRACE_MS = 1000 };
 
 /* clang-format off */
 /* NOLINTBEGIN(bugprone-macro-parentheses): a member designator takes none */
@@ -53,8 +58,8 @@ struct http_server_options {
     struct http_metrics *metrics; /* borrowed, as are all pointers here */
     struct loop_lag *loop_lag;
     struct http_limits limits;
-    struct http_balancer *balancer;
-    int number; /* the number of this server in the balancer; from 0 */
+    struct http_listener *listener;
+    int number; /* of this server there; from 0 */
 
     /* Connections over the limit that may stay open at a time until their client has read its 503. Further
      * ones get the 503 if their request has arrived, and are closed at once. */
@@ -66,35 +71,34 @@ struct http_server_options {
     bool for_checks;
 };
 
-/* Owned by the caller (http_server_close, http_server_free). Returns 0 or a negative errno. */
+/* Opens the connections of its inbox from now on. Owned by the caller (http_server_close, http_server_free).
+ * Returns 0 or a negative errno. */
 int http_server_new(uv_loop_t *loop, const struct http_server_options *options, struct http_server **out)
     __attribute__((warn_unused_result));
-
-/*
- * Listens, and accepts connections from now on; number 0 before the others of its balancer. No other process
- * may listen on the address. Or takes part in listening on the TCP socket `passed` (a duplicate of it) with
- * others, also of other processes, and accepts from http_server_accept on; -1: there is none. Returns 0 or a
- * negative errno (-EADDRINUSE, -EACCES ...). Once per server.
- */
-int http_server_listen(struct http_server *s, const struct addr *address, int passed)
-    __attribute__((warn_unused_result));
-void http_server_accept(struct http_server *s);
 
 /* From now on every response contains "Connection: close". */
 void http_server_announce_close(struct http_server *s);
 
 /*
- * Closes the listener, after all connections that the kernel has queued were accepted; those in the queue of
- * a shared socket stay there for the others. Then closes connections between two requests, and a second later
- * those that have not begun one. connections_open of the metrics becomes 0, but servers that still listen may
- * hand further ones over.
+ * After http_listener_finish. Closes connections between two requests at once, the others after their next
+ * response, and a second later those that have not begun one. connections_open of the metrics becomes 0, and
+ * http_listener_total when all servers have finished.
  */
 void http_server_finish(struct http_server *s);
 
-/* Closes the listener and all connections at once, and with them all handles. */
+/* Closes all connections and handles at once. */
 void http_server_close(struct http_server *s);
 
 /* When the loop has closed them. NULL is allowed. */
 void http_server_free(struct http_server *s);
+
+/*
+ * The age that a connection may reach: a fifth of `max_ms` is random, so that connections that were opened
+ * together, as after a restart, do not end together. *random is a state of random_next.
+ */
+static inline uint64_t http_connection_age_ms(uint64_t max_ms, uint64_t *random)
+{
+    return max_ms - max_ms / 10 + random_next(random) % (max_ms / 5 + 1);
+}
 
 #endif

@@ -12,8 +12,8 @@
 #include "base/text.h"
 #include "fuzz/contract.h"
 #include "fuzz/fuzz.h"
-#include "http/connection.h"
 #include "http/parser.h"
+#include "http/server.h"
 #include "model/channel.h"
 
 #include <errno.h>
@@ -116,8 +116,8 @@ static uv_loop_t loop;
 static struct http_metrics metrics;
 static struct loop_lag loop_lag;
 static struct request_metrics request_metrics;
-static struct http_connections connections;
-static struct http_balancer *balancer;
+static struct http_server *server;
+static struct http_listener *listener;
 static struct http_parser_config parser_config = {.head_max = HEAD_MAX, .body_max = BODY_MAX};
 
 static void make_bodies(void)
@@ -162,9 +162,10 @@ static void start_server(void)
     };
     http_parser_config_init(&parser_config);
     FUZZ_CHECK(uv_loop_init(&loop) == 0 && api_new(&options, &api) == 0);
-    FUZZ_CHECK(http_balancer_new(1, 1, &balancer) == 0);
+    FUZZ_CHECK(http_listener_new(2, 1, &listener) == 0);
     const struct http_server_options http = {
-        .balancer = balancer,
+        .listener = listener,
+        .number = 1, /* 0 does not exist, and passes the connections on */
         .handler = api_handler(api),
         .metrics = &metrics,
         .loop_lag = &loop_lag,
@@ -174,7 +175,7 @@ static void start_server(void)
         .limits.idle_timeout_ms = 60000,
         .limits.write_timeout_ms = 60000,
     };
-    http_connections_init(&connections, &loop, &http);
+    FUZZ_CHECK(http_server_new(&loop, &http, &server) == 0);
     uv_walk(&loop, stop_timer, NULL); /* time stands still: deadlines and Date depend on nothing */
     (void)signal(SIGPIPE, SIG_IGN);
     list_init(&late);
@@ -220,8 +221,8 @@ static void converse(struct span cuts, struct span bytes, struct buf *out)
     FUZZ_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0);
     c.fd = pair[1];
     const struct http_accepted accepted = {.fd = pair[0]};
-    FUZZ_CHECK(http_balancer_place(balancer, 0, &accepted) == HTTP_PLACED_HERE);
-    http_connections_open(&connections, &accepted, false);
+    FUZZ_CHECK(http_listener_pass(listener, 0, &accepted));
+    turn(&c);
     for (size_t i = 0; i < cuts.len && bytes.len > 0; i++) {
         size_t n = (unsigned char)cuts.data[i] % 64 + 1;
         n = n < bytes.len ? n : bytes.len;
@@ -343,7 +344,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct buf whole = BUF_INIT;
     struct buf pieces = BUF_INIT;
     struct owed owed;
-    if (connections.loop == NULL)
+    if (server == NULL)
         start_server();
     if (size > INPUT_MAX)
         return -1;

@@ -72,7 +72,7 @@ static void respond(struct client *c, struct http_exchange *x, int status, size_
         return;
     }
     const struct tcp *s = c->stream;
-    uint64_t age_ms = (process_monotonic_ns() - s->accepted_ns) / MS;
+    uint64_t age_ms = (process_monotonic_ns() - s->opened_ns) / MS;
     uint64_t max_ms = scenario.options.limits.max_connection_age_ms;
     bool is_followed = s->arrived > c->header + c->model.item[c->handled - 1].end;
     bool is_old = max_ms > 0 && (age_ms > 2 * max_ms + max_ms / 5 + 500 ||

@@ -6,7 +6,6 @@
  *
  * Not covered: failing allocations, and a listener that systemd has passed.
  */
-#include "http/connection.h"
 #include "http/server.h"
 #include "simulation/bytes.h"
 #include "simulation/events.h"
@@ -20,7 +19,7 @@
 #include <strings.h>
 
 /* A deadline counts at the second tick behind it; what the loop and the process take besides. */
-enum { TICKS_MS = 200, SLACK_MS = 60, EARLY_MS = 6 };
+enum { TICKS_MS = 200, SLACK_MS = 60, EARLY_MS = 6, HANDOVER_MS = 1000 };
 
 static uint64_t now_ms(void)
 {
@@ -60,7 +59,7 @@ static bool waits_for_request(const struct client *c)
 
 static uint64_t waits_since_ms(const struct client *c)
 {
-    return later(c->stream->accepted_ns, later(c->answered_ns, c->stream->written_ns)) / MS;
+    return later(c->stream->opened_ns, later(c->answered_ns, c->stream->written_ns)) / MS;
 }
 
 /* While it waits, the server has read empty lines, or of a PROXY protocol header. At the limit, these count
@@ -160,7 +159,7 @@ static int count_open(void)
 
 static bool at_limit(void)
 {
-    return http_balancer_total(scenario.balancer) >= scenario.max_connections;
+    return http_listener_total(scenario.listener) >= scenario.max_connections;
 }
 
 static void expect_oldest(const struct client *c)
@@ -204,7 +203,7 @@ static bool is_evicted(const struct client *c)
 static void on_close(struct tcp *s)
 {
     struct client *c = &scenario.client[s - streams];
-    uint64_t accepted_ms = s->accepted_ns / MS;
+    uint64_t opened_ms = s->opened_ns / MS;
     uint64_t since_ms = waits_since_ms(c);
     TRACE("close", "%u%s: handled %u of %u, read %zu of %zu%s", client_number(c),
           c->from_proxy ? ", of a proxy" : "", c->handled, c->model.items, s->read, s->arrived,
@@ -233,12 +232,12 @@ static void on_close(struct tcp *s)
     bool waits = waits_for_request(c);
     bool nothing = waits && c->handled == 0;
     if (waits && scenario.finishing_ns > 0 &&
-        (c->handled > 0 || has_passed(later(scenario.finishing_ns / MS, accepted_ms), HTTP_GRACE_MS)))
+        (c->handled > 0 || has_passed(later(scenario.finishing_ns / MS, opened_ms), HTTP_GRACE_MS)))
         return;
     if (waits && has_passed(since_ms, timeout_of_waiting(c)))
         return;
     if (!nothing && c->from_proxy && c->handled == 0 &&
-        has_passed(accepted_ms, scenario.options.limits.head_timeout_ms))
+        has_passed(opened_ms, scenario.options.limits.head_timeout_ms))
         return;
     if (!waits && scenario.finishing_ns > 0 && c->from_proxy && c->handled == 0 && s->read <= c->header + 16)
         return;
@@ -307,7 +306,7 @@ void check_rejection(struct client *c, int status)
         trace_fail("a request is rejected that may be valid: %u: %d", client_number(c), status);
     bool may_have_header =
         c->from_proxy && c->handled == 0; /* which the deadline includes; it begins as an empty line */
-    uint64_t begun_ms = (may_have_header ? c->stream->accepted_ns : c->begun_ns) / MS;
+    uint64_t begun_ms = (may_have_header ? c->stream->opened_ns : c->begun_ns) / MS;
     if (status == 408 && !has_passed(begun_ms, scenario.options.limits.head_timeout_ms))
         trace_fail("408 too early: %u", client_number(c));
 }
@@ -345,6 +344,8 @@ static void check_one(const struct client *c)
     const struct tcp *s = c->stream;
     const struct http_server_options *o = &scenario.options;
     uint64_t since_ms = waits_since_ms(c);
+    if (s->accepted && !s->opened && !s->closed && is_overdue(s->accepted_ns / MS, HANDOVER_MS))
+        trace_fail("a connection is not opened: %u", client_number(c));
     if (!s->opened || s->closed || s->reset)
         return;
     if (s->write_since_ns > 0 && is_overdue(s->write_since_ns / MS, o->limits.write_timeout_ms))
@@ -416,7 +417,7 @@ static void check_persistence(struct client *c, const struct model_item *i, cons
 {
     bool close = connection != NULL && strncasecmp(connection, "close", 5) == 0;
     bool is_rejection = c->responses + 1 == c->handled && c->rejected != 0;
-    uint64_t age_ms = now_ms() - c->stream->accepted_ns / MS;
+    uint64_t age_ms = now_ms() - c->stream->opened_ns / MS;
     bool may = is_rejection || !i->keep_alive || scenario.announced_ns > 0 ||
                (scenario.options.limits.max_connection_age_ms > 0 &&
                 (process_stopped_ns() > 0 ||

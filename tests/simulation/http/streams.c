@@ -294,6 +294,10 @@ int ioctl(int fd, unsigned long request, ...)
     va_start(args, request);
     int *out = va_arg(args, int *);
     va_end(args);
+    if (pipe_of_fd(fd) != NULL) {
+        *out = (int)pipe_of_fd(fd)->len;
+        return 0;
+    }
     assert(s != NULL && !s->closed);
     *out = request == SIOCINQ ? (int)unread(s) : (int)stream_unsent(s);
     return 0;
@@ -547,6 +551,7 @@ int uv_tcp_open(uv_tcp_t *tcp, uv_os_sock_t fd)
     assert(s != NULL && !s->closed && !s->opened);
     tcp->io_watcher.fd = fd;
     s->opened = true;
+    s->opened_ns = process_monotonic_ns();
     s->handle = (uv_stream_t *)tcp;
     return 0;
 }

@@ -42,7 +42,7 @@ struct tcp {
     size_t arrived, read; /* bytes altogether */
 
     /* By the monotonic clock; 0: never. */
-    uint64_t accepted_ns, closed_ns, shutdown_ns, read_ns;
+    uint64_t accepted_ns, opened_ns, closed_ns, shutdown_ns, read_ns;
     uint64_t write_since_ns; /* there are writes that wait */
     uint64_t written_ns;     /* the last of them was complete */
     uv_stream_t *handle;

@@ -1,5 +1,5 @@
 /* The age at which a connection ends. What else connections do is in tests/simulation/http. */
-#include "http/connection.h"
+#include "http/server.h"
 
 #include "unit/check.h"
 
