@@ -221,6 +221,12 @@ enum { FINISHED_MS = 20, START_MAX_MS = 10 * 1000, STATUS_MS = 1000 };
 
 static void server_on_timer(uv_timer_t *timer);
 
+static void server_wake_workers(struct server *s)
+{
+    for (int i = 0; i < s->shared.worker_count; i++)
+        worker_wake(s->shared.workers[i]);
+}
+
 /* A start that fails, --check, and a signal before connections of a passed socket are accepted end in
  * PHASE_STARTING. */
 static void server_enter(struct server *s, enum phase next)
@@ -228,43 +234,28 @@ static void server_enter(struct server *s, enum phase next)
     const struct config_values *v = &s->shared.config->values;
     assert(next == s->shared.phase + 1 || s->shared.phase == PHASE_STARTING);
     s->shared.phase = next;
-    if (next == PHASE_SERVING)
-        http_listener_accept(s->shared.listener);
-    else if (next == PHASE_FINISHING)
-        http_listener_finish(s->shared.listener);
-    for (int i = 0; i < s->shared.worker_count; i++)
-        worker_enter(s->shared.workers[i], next);
     (void)uv_timer_stop(&s->timer);
-    if (next == PHASE_EXITING) {
-        uv_stop(&s->loop);
-        return;
-    }
-    if (next == PHASE_ANNOUNCING) {
+    if (next == PHASE_SERVING) {
+        http_listener_accept(s->shared.listener);
+    } else if (next == PHASE_ANNOUNCING) {
         log_text(LOG_INFO, "draining: not ready, still serving", NULL, NULL);
         (void)uv_timer_start(&s->timer, server_on_timer, (uint64_t)v->drain_delay, 0);
     } else if (next == PHASE_FINISHING) {
+        http_listener_finish(s->shared.listener);
         log_text(LOG_INFO, "draining: listeners closed", NULL, NULL);
         s->drain_ends_ms = uv_now(&s->loop) + (uint64_t)v->drain_timeout;
         (void)uv_timer_start(&s->timer, server_on_timer, FINISHED_MS, FINISHED_MS);
+    } else {
+        uv_stop(&s->loop);
     }
+    server_wake_workers(s);
     server_update_status(s);
-}
-
-/* The listener counts connections that are in an inbox, too. */
-static bool server_has_finished(const struct server *s)
-{
-    for (int i = 0; i < s->shared.worker_count; i++) {
-        const struct worker_status *w = worker_status(s->shared.workers[i]);
-        if (w->entered < PHASE_FINISHING || metric_get(&w->metrics.http.connections_open) > 0)
-            return false;
-    }
-    return http_listener_total(s->shared.listener) == 0;
 }
 
 static void server_on_timer(uv_timer_t *timer)
 {
     struct server *s = timer->data;
-    if (s->shared.phase == PHASE_FINISHING && !server_has_finished(s)) {
+    if (s->shared.phase == PHASE_FINISHING && http_listener_total(s->shared.listener) > 0) {
         if (uv_now(&s->loop) < s->drain_ends_ms)
             return;
         log_text(LOG_WARN, "drain timeout: closing connections with requests in flight", NULL, NULL);
@@ -469,8 +460,8 @@ static void server_stop_signals(struct server *s)
 static void server_release(struct server *s)
 {
     server_stop_signals(s);
-    for (int i = 0; i < s->shared.worker_count; i++)
-        worker_enter(s->shared.workers[i], PHASE_EXITING);
+    atomic_store(&s->shared.phase, PHASE_EXITING);
+    server_wake_workers(s);
     for (int i = 0; i < s->shared.worker_count; i++)
         worker_free(s->shared.workers[i]);
     free(s->shared.workers);

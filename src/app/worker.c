@@ -33,7 +33,6 @@ struct worker {
     struct cache *cache;
     struct api *api;
     struct http_server *server;
-    _Atomic enum phase phase;               /* of the process */
     _Atomic(struct redis_config *) offered; /* to be used next, with a reference; NULL: none */
     struct worker_status status;
 };
@@ -101,16 +100,6 @@ static void worker_before_poll(uv_prepare_t *prepare)
     loop_lag_end(&w->status.metrics.loop_lag);
 }
 
-static void worker_handle_phase(struct worker *w, enum phase phase)
-{
-    if (phase == PHASE_ANNOUNCING)
-        http_server_announce_close(w->server);
-    else if (phase == PHASE_FINISHING)
-        http_server_finish(w->server);
-    else if (phase == PHASE_EXITING)
-        uv_stop(&w->loop);
-}
-
 /* Without memory the main thread offers them again. */
 static void worker_use_offer(struct worker *w)
 {
@@ -120,16 +109,17 @@ static void worker_use_offer(struct worker *w)
     redis_config_unref(offered);
 }
 
-/* It enters a phase with all before it. */
 static void worker_on_wake(uv_async_t *wake)
 {
     struct worker *w = wake->data;
+    enum phase phase = atomic_load(&w->shared->phase);
     worker_use_offer(w);
-    enum phase last = atomic_load(&w->phase);
-    for (enum phase next = w->status.entered; next < last;) {
-        worker_handle_phase(w, ++next);
-        w->status.entered = next;
-    }
+    if (phase >= PHASE_ANNOUNCING)
+        http_server_announce_close(w->server);
+    if (phase >= PHASE_FINISHING)
+        http_server_finish(w->server);
+    if (phase == PHASE_EXITING)
+        uv_stop(&w->loop);
 }
 
 static void worker_on_cache_closed(void *arg)
@@ -266,16 +256,15 @@ int worker_new(struct worker_shared *shared, struct redis_config *redis, int num
     return 0;
 }
 
-void worker_enter(struct worker *w, enum phase next)
+void worker_wake(struct worker *w)
 {
-    atomic_store(&w->phase, next);
     (void)uv_async_send(&w->wake);
 }
 
 void worker_use_redis(struct worker *w, struct redis_config *redis)
 {
     redis_config_unref(atomic_exchange(&w->offered, redis_config_ref(redis)));
-    (void)uv_async_send(&w->wake);
+    worker_wake(w);
 }
 
 const struct worker_status *worker_status(const struct worker *w)

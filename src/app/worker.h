@@ -36,7 +36,7 @@ void worker_metrics_write(struct buf *out, const struct worker_metrics *m);
 
 /* --- The thread --- */
 
-/* The phases of the process. A worker enters them in this order, none is left out. */
+/* The phases of the process, in this order. What a worker does: */
 enum phase {
     PHASE_STARTING,
     PHASE_SERVING,
@@ -45,10 +45,10 @@ enum phase {
     PHASE_EXITING     /* close everything and end the thread */
 };
 
-/* What the workers of the process share. Except for the phase and the list of them, which are for the main
- * thread alone, it stays as it is while they live. */
+/* What the workers of the process share. Except for the list of them, which is for the main thread alone, it
+ * stays as it is while they live. */
 struct worker_shared {
-    enum phase phase;
+    _Atomic enum phase phase; /* the main thread sets it, and wakes them */
     const struct config *config;
     int descriptors; /* limit of the process */
     struct http_listener *listener;
@@ -69,7 +69,6 @@ struct worker_status {
     _Atomic uint64_t redis_lost_ms;
     _Atomic uint64_t redis_number; /* the settings that its connection uses; 0: it never had one */
     _Atomic uint64_t ticked_ms;    /* monotonic clock; when the timer of the loop last fired */
-    _Atomic enum phase entered;    /* the last phase that it has entered */
     struct worker_metrics metrics;
 };
 
@@ -80,15 +79,15 @@ struct worker_status {
 int worker_new(struct worker_shared *shared, struct redis_config *redis, int number, struct worker **out)
     __attribute__((warn_unused_result));
 
-/* From any thread. */
-void worker_enter(struct worker *w, enum phase next);
+/* Makes it look at the phase of the process. */
+void worker_wake(struct worker *w);
 
 /* Switches to these settings of Redis (cache_use_redis) and takes a reference to them. */
 void worker_use_redis(struct worker *w, struct redis_config *redis);
 
 const struct worker_status *worker_status(const struct worker *w);
 
-/* After PHASE_EXITING was sent: waits for the thread, and frees. */
+/* In PHASE_EXITING: waits for the thread, and frees. */
 void worker_free(struct worker *w);
 
 #endif
