@@ -393,22 +393,19 @@ int client_reopen(struct client *c)
     return client_connect(c, REOPEN_MS);
 }
 
-static int client_name_keys(struct client *c)
+static void client_name_keys(struct client *c)
 {
-    enum { NAMES_BYTES_MAX = 1024 };
     const struct {
         struct span *key, name;
     } names[] = {{&c->index, KEYSPACE_INDEX},       {&c->index_next, KEYSPACE_INDEX_NEXT},
                  {&c->api_keys, KEYSPACE_API_KEYS}, {&c->api_key_info, KEYSPACE_API_KEY_INFO},
                  {&c->loader, KEYSPACE_LOADER},     {&c->samples, KEYSPACE_SAMPLES}};
-    if (buf_reserve(&c->names, NAMES_BYTES_MAX) != 0) /* so that the texts do not move */
-        return -ENOMEM;
+    char *end = c->names;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        size_t at = c->names.len;
-        keyspace_append(c->keys, &c->names, names[i].name);
-        *names[i].key = span_skip(buf_span(&c->names), at);
+        names[i].key->data = end;
+        end = span_put(names[i].name, span_put(keyspace_prefix(c->keys), end));
+        names[i].key->len = (size_t)(end - names[i].key->data);
     }
-    return 0;
 }
 
 static int client_start_loop(struct client *c)
@@ -425,9 +422,8 @@ static int client_configure(struct client *c)
 {
     struct buf error = BUF_INIT;
     const char *setting = NULL;
-    int err = client_name_keys(c);
-    if (err == 0)
-        err = client_start_loop(c);
+    int err = client_start_loop(c);
+    client_name_keys(c);
     if (err == 0)
         err = client_use_settings(c, &error, &setting);
     int code = err == 0         ? EXIT_OK
@@ -498,7 +494,6 @@ void client_close(struct client *c)
         (void)uv_loop_close(&c->loop);
     }
     buf_fini(&c->error);
-    buf_fini(&c->names);
     buf_fini(&c->key);
     buf_fini(&c->text);
     buf_fini(&c->replies);

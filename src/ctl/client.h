@@ -34,9 +34,9 @@ struct client {
 
     /* Private from here on. */
     struct buf error;
-    struct buf names; /* the texts of the spans above */
-    struct buf key;   /* the card or link key of the command that is being composed */
-    struct buf text;  /* scratch: that command */
+    char names[6 * (KEYSPACE_PREFIX_MAX + 16)]; /* the texts of the spans above */
+    struct buf key;  /* the card or link key of the command that is being composed */
+    struct buf text; /* scratch: that command */
 
     struct redis_config *config; /* one reference; NULL: none yet */
     bool has_loop;               /* the loop is initialised */

@@ -16,22 +16,16 @@ static int ctl_read_settings(struct options *o, int argc, char **argv)
     struct buf error = BUF_INIT;
     o->args = (struct settings_args){.usage = &ctl_usage, .target = o, .argc = argc, .argv = argv};
     int words = settings_read(&o->args, &error);
-    int err = words >= 0 ? settings_read_files(&o->args, false, &error) : 0;
-    words = err != 0 ? err : words;
-    if (words > 0 && strcmp(argv[0], "help") == 0) { /* "help load" is "load --help" */
+    int err = words < 0 ? words : settings_read_files(&o->args, false, &error);
+    if (err != 0)
+        return settings_error(err, &error);
+    bool is_help = words > 0 && strcmp(argv[0], "help") == 0; /* "help load" is "load --help" */
+    if (is_help)
         o->args.flag[FLAG_HELP] = "";
-        o->args.argv++;
-        words--;
-    }
-    bool invalid = words == -EINVAL && buf_error(&error) == 0;
-    if (invalid)
-        (void)usage_error("%s", buf_c_str(&error));
-    else if (words < 0)
-        (void)memory_error();
-    else
-        o->word_count = words;
+    o->args.argv += is_help;
+    o->word_count = words - is_help;
     buf_fini(&error);
-    return words >= 0 ? EXIT_OK : invalid ? EXIT_USAGE : EXIT_FAILED;
+    return EXIT_OK;
 }
 
 /* Warns of unknown variables that begin with CHANNELD_REDIS_. Others may belong to channeld alone. */
@@ -94,16 +88,6 @@ static unsigned ctl_named_commands(const struct options *o)
     return named;
 }
 
-/* The flags of commands that were given, as bits. */
-static unsigned ctl_given_flags(const struct options *o)
-{
-    unsigned given = 0;
-    for (size_t i = 0; i < FLAGS_END; i++)
-        if (o->args.flag[i] != NULL)
-            given |= 1U << i;
-    return given;
-}
-
 /* Names the ways to call the commands that the words name. A word that names none is not printed: it may be a
  * URL with a password. */
 static int ctl_refuse(const struct options *o)
@@ -130,11 +114,13 @@ static int ctl_run_command(struct options *o)
         CTL_COMMANDS(ROW)
 #undef ROW
     };
-    unsigned given = ctl_given_flags(o);
+    unsigned given = 0; /* the flags of commands, as bits */
     int left = 0;
     int code = ctl_check_settings(o);
     if (code != EXIT_OK)
         return code;
+    for (size_t i = 0; i < FLAGS_END; i++)
+        given |= (unsigned)(o->args.flag[i] != NULL) << i;
     for (size_t i = 0; i < ctl_usage.command_count; i++) {
         const struct usage_command *c = &ctl_usage.commands[i];
         if (ctl_is_named(c, o, &left) && left == (c->argument != NULL) && (c->needs & ~given) == 0 &&
@@ -175,7 +161,7 @@ int main(int argc, char **argv)
 {
     (void)signal(SIGPIPE, SIG_IGN); /* a write to a closed connection fails with EPIPE instead */
     (void)signal(SIGXFSZ, SIG_IGN); /* and one beyond the greatest size of a file with EFBIG */
-    interrupt_exit();
+    interrupt_init();
     process_set_dumpable(false);
     if (process_open_standard_descriptors() != 0)
         return EXIT_FAILED;

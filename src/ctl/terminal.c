@@ -8,11 +8,10 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 /* --- Printing --- */
-
-enum { ESCAPE_SIZE = 8 };
 
 static bool terminal_is_control(unsigned code)
 {
@@ -32,27 +31,43 @@ static unsigned terminal_code_point(struct span character)
     return code;
 }
 
-/* Takes a character from the front of *text, and returns it as it is printed. */
-static struct span terminal_take(struct span *text, char escape[ESCAPE_SIZE])
+/* Copies characters from the front of *text as they are printed, as many as fit. Returns the bytes. */
+static size_t terminal_take(struct span *text, char *out, size_t size)
 {
-    int step = utf8_step(*text);
-    struct span character = {text->data, (size_t)(step > 0 ? step : -step)};
-    *text = span_skip(*text, character.len);
-    if (step < 0)
-        return SPAN("?");
-    unsigned code = terminal_code_point(character);
-    if (!terminal_is_control(code))
-        return character;
-    return (struct span){escape, (size_t)snprintf(escape, ESCAPE_SIZE, "\\u%04x", code)};
+    size_t used = 0;
+    while (text->len > 0) {
+        char escape[sizeof "\\u0000"];
+        int step = utf8_step(*text);
+        struct span piece = {text->data, (size_t)abs(step)};
+        size_t taken = piece.len;
+        unsigned code = step > 0 ? terminal_code_point(piece) : 0;
+        if (step < 0)
+            piece = SPAN("?");
+        else if (terminal_is_control(code))
+            piece = (struct span){escape, (size_t)snprintf(escape, sizeof escape, "\\u%04x", code)};
+        if (piece.len > size - used)
+            break;
+        (void)span_put(piece, out + used);
+        used += piece.len;
+        *text = span_skip(*text, taken);
+    }
+    return used;
 }
 
 void print_text(FILE *to, struct span text)
 {
-    char escape[ESCAPE_SIZE];
+    char piece[1024];
     while (text.len > 0) {
-        struct span piece = terminal_take(&text, escape);
-        (void)fwrite(piece.data, 1, piece.len, to);
+        size_t n = terminal_take(&text, piece, sizeof piece);
+        (void)fwrite(piece, 1, n, to);
     }
+}
+
+const char *excerpt(struct span text, char out[EXCERPT_MAX])
+{
+    size_t used = terminal_take(&text, out, EXCERPT_MAX - sizeof "...");
+    *span_put(text.len > 0 ? SPAN("...") : SPAN(""), out + used) = '\0';
+    return out;
 }
 
 __attribute__((format(printf, 2, 0))) static void terminal_print(FILE *to, const char *format, va_list args)
@@ -119,32 +134,19 @@ int memory_error(void)
     return FAIL("out of memory");
 }
 
-int setting_error(const struct options *o, const char *name, const char *what)
+int settings_error(int err, struct buf *error)
 {
-    struct buf source = BUF_INIT;
-    settings_write_source(&source, &o->args, name);
-    const char *text = buf_c_str(&source);
-    int code = text != NULL ? usage_error("%s: %s", text, what) : memory_error();
-    buf_fini(&source);
+    const char *text = err == -EINVAL ? buf_c_str(error) : NULL;
+    int code = text != NULL ? usage_error("%s", text) : memory_error();
+    buf_fini(error);
     return code;
 }
 
-const char *excerpt(struct span text, char out[EXCERPT_MAX])
+int setting_error(const struct options *o, const char *name, const char *what)
 {
-    static const char cut[] = "...";
-    size_t used = 0;
-    while (text.len > 0) {
-        char escape[ESCAPE_SIZE];
-        struct span piece = terminal_take(&text, escape);
-        if (used + piece.len + sizeof cut > EXCERPT_MAX) {
-            memcpy(out + used, cut, sizeof cut);
-            return out;
-        }
-        memcpy(out + used, piece.data, piece.len);
-        used += piece.len;
-    }
-    out[used] = '\0';
-    return out;
+    struct buf error = BUF_INIT;
+    int err = settings_reject(&o->args, name, &error, what);
+    return settings_error(err, &error);
 }
 
 /* --- Problems --- */
@@ -168,27 +170,22 @@ void report_finish(const struct report *r)
 
 /* --- Signals --- */
 
-/* A signal handler can reach nothing but a global. */
-static volatile sig_atomic_t caught;
+/* A signal handler can reach nothing but globals. */
+static volatile sig_atomic_t watched, caught;
 
-static void terminal_end_process(int number)
+static void terminal_on_signal(int number)
 {
-    _exit(128 + number);
-}
-
-static void terminal_note(int number)
-{
-    if (caught != 0)
-        terminal_end_process(number);
+    if (!watched || caught != 0)
+        _exit(128 + number);
     caught = number;
 }
 
-static void terminal_handle_all(void (*handler)(int))
+void interrupt_init(void)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-    struct sigaction action = {.sa_handler = handler}; /* without SA_RESTART: it ends a wait for input */
+    /* without SA_RESTART: it ends a wait for input */
+    const struct sigaction action = {.sa_handler = terminal_on_signal};
     struct sigaction before;
-    (void)sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
             (void)sigaction(numbers[i], &action, NULL);
@@ -196,12 +193,7 @@ static void terminal_handle_all(void (*handler)(int))
 
 void interrupt_watch(void)
 {
-    terminal_handle_all(terminal_note);
-}
-
-void interrupt_exit(void)
-{
-    terminal_handle_all(terminal_end_process);
+    watched = 1;
 }
 
 int interrupt_signal(void)

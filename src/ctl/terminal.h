@@ -34,8 +34,12 @@ void show_message(const char *format, ...) __attribute__((format(printf, 1, 2)))
 /* Prints an error of the command line. Returns EXIT_USAGE. */
 int usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Prints an error of settings.h: -EINVAL, whose message is in `error`, which is freed, or another one, for
+ * lack of memory. Returns the exit code. */
+int settings_error(int err, struct buf *error);
+
 /* Prints an error of the setting `name`, by the name that the user has used: a flag or a variable. Returns
- * EXIT_USAGE. */
+ * the exit code. */
 struct options;
 int setting_error(const struct options *o, const char *name, const char *what);
 
@@ -75,9 +79,9 @@ void report_finish(const struct report *r);
 
 /* --- SIGINT, SIGTERM and SIGHUP; one that is ignored (nohup) stays ignored --- */
 
-/* Each of these signals ends the process, with 128 plus its number. The kernel would not do it for the first
- * process of a container. */
-void interrupt_exit(void);
+/* Call it first. Each of these signals ends the process, with 128 plus its number. The kernel would not do it
+ * for the first process of a container. */
+void interrupt_init(void);
 
 /*
  * From now on the first of these signals asks to stop: it is recorded, and a system call that it interrupts
