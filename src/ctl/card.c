@@ -14,8 +14,7 @@ struct card_reader {
     int64_t line;
     struct card *card;
     unsigned seen; /* the fields so far, as bits */
-    bool refused;
-    bool is_out_of_memory;
+    int err;       /* -EINVAL: it is refused; or -ENOMEM */
 };
 
 /* Reports an error in the line. */
@@ -27,14 +26,7 @@ __attribute__((format(printf, 2, 3))) static void card_refuse(struct card_reader
     (void)vsnprintf(what, sizeof what, format, args);
     va_end(args);
     report_problem(r->from->report, "%s:%lld: %s", r->from->file, (long long)r->line, what);
-    r->refused = true;
-}
-
-static char *card_write_json(struct card_reader *r, const yyjson_val *value, size_t *length)
-{
-    char *text = yyjson_val_write(value, YYJSON_WRITE_NOFLAG, length);
-    r->is_out_of_memory = r->is_out_of_memory || text == NULL;
-    return text;
+    r->err = r->err == 0 ? -EINVAL : r->err;
 }
 
 const char *card_check_value(const struct link_hosts *hosts, enum channel_field f, struct span text)
@@ -51,71 +43,65 @@ const char *card_check_value(const struct link_hosts *hosts, enum channel_field 
     return f != CHANNEL_FIELD_link || link_is_stored_shape(hosts, text) ? NULL : CARD_INVALID_LINK;
 }
 
-/* The text that is stored for a value; absent if the value has another type than those of its field. A
- * history is stored as compact JSON with all its days. */
-static struct span card_text_of(struct card_reader *r, enum channel_field f, yyjson_val *value)
+/* Refuses a value, which is a JSON text or one in Redis. */
+static void card_refuse_value(struct card_reader *r, enum channel_field f, struct span text,
+                              const char *problem)
 {
-    enum channel_type type = channel_field_type(f);
-    size_t length = yyjson_get_len(value);
-    if (type == CHANNEL_INTEGER || type == CHANNEL_FLAG)
-        return (struct span){yyjson_get_raw(value), length};
-    if (type != CHANNEL_HISTORY)
-        return (struct span){yyjson_get_str(value), length};
-    if (!yyjson_is_obj(value))
-        return SPAN_ABSENT;
-    r->card->history = card_write_json(r, value, &length);
-    return (struct span){r->card->history, length};
+    card_refuse(r, "%s: %s %s", channel_field_name(f).data, EXCERPT(text), problem);
 }
 
-static void card_read_value(struct card_reader *r, enum channel_field f, yyjson_val *value)
+/* The JSON of a value; absent without memory. Borrowed until the next one is written. */
+static struct span card_write_json(struct card_reader *r, const yyjson_val *value)
 {
     size_t length = 0;
-    struct span text = card_text_of(r, f, value);
-    const char *problem = card_check_value(r->from->hosts, f, text);
-    if (problem == NULL) {
-        r->card->row.value[f] = text;
-        if (f == CHANNEL_FIELD_max_channel_id)
-            r->card->has_id = parse_int64(text, &r->card->id) == 0;
-    } else if (!r->is_out_of_memory) {
-        char *json = card_write_json(r, value, &length);
-        if (json != NULL)
-            card_refuse(r, "%s: %s %s", channel_field_name(f).data, EXCERPT((struct span){json, length}),
-                        problem);
-        free(json);
-    }
+    free(r->card->json);
+    r->card->json = yyjson_val_write(value, YYJSON_WRITE_NOFLAG, &length);
+    r->err = r->card->json == NULL ? -ENOMEM : r->err;
+    return (struct span){r->card->json, length};
 }
 
-static int card_find_field(struct span name)
+/* Numbers and texts are stored as they are in the file, a history as compact JSON with all its days. */
+static void card_read_value(struct card_reader *r, enum channel_field f, yyjson_val *value)
 {
-    for (int f = 0; f < CHANNEL_FIELD_COUNT; f++)
-        if (span_equal(channel_field_name((enum channel_field)f), name))
-            return f;
-    return -ENOENT;
+    enum channel_type type = channel_field_type(f);
+    bool is_number = type == CHANNEL_INTEGER || type == CHANNEL_FLAG;
+    struct span text = {is_number ? yyjson_get_raw(value) : yyjson_get_str(value), yyjson_get_len(value)};
+    if (type == CHANNEL_HISTORY)
+        text = yyjson_is_obj(value) ? card_write_json(r, value) : SPAN_ABSENT;
+    const char *problem = card_check_value(r->from->hosts, f, text);
+    if (problem != NULL) { /* no text of the card is used any more */
+        text = card_write_json(r, value);
+        if (r->err != -ENOMEM)
+            card_refuse_value(r, f, text, problem);
+        return;
+    }
+    r->card->row.value[f] = text;
+    if (f == CHANNEL_FIELD_max_channel_id)
+        r->card->has_id = parse_int64(text, &r->card->id) == 0;
 }
 
 static void card_read_member(struct card_reader *r, yyjson_val *key, yyjson_val *value)
 {
     struct span name = {unsafe_yyjson_get_str(key), unsafe_yyjson_get_len(key)};
-    int f = card_find_field(name);
-    if (f < 0 || (r->seen & 1U << f) != 0) {
-        card_refuse(r, f < 0 ? "%s: no such field" : "%s: is given twice", EXCERPT(name));
+    enum channel_field f = 0;
+    while (f < CHANNEL_FIELD_COUNT && !span_equal(channel_field_name(f), name))
+        f++;
+    if (f == CHANNEL_FIELD_COUNT || (r->seen & 1U << f) != 0) {
+        card_refuse(r, f == CHANNEL_FIELD_COUNT ? "%s: no such field" : "%s: is given twice", EXCERPT(name));
         return;
     }
     r->seen |= 1U << f;
     if (!yyjson_is_null(value) || f == CHANNEL_FIELD_max_channel_id)
-        card_read_value(r, (enum channel_field)f, value);
+        card_read_value(r, f, value);
 }
 
 /* Refuses values that have their types, but are impossible. */
 static void card_refuse_faults(struct card_reader *r)
 {
     const struct channel_row *row = &r->card->row;
-    for (int f = 0; f < CHANNEL_FIELD_COUNT; f++) {
-        const char *fault = channel_find_fault(row, (enum channel_field)f);
-        if (fault != NULL)
-            card_refuse(r, "%s: %s %s", channel_field_name((enum channel_field)f).data,
-                        EXCERPT(row->value[f]), fault);
-    }
+    for (enum channel_field f = 0; f < CHANNEL_FIELD_COUNT; f++)
+        if (channel_find_fault(row, f) != NULL)
+            card_refuse_value(r, f, row->value[f], channel_find_fault(row, f));
 }
 
 static void card_read_object(struct card_reader *r, yyjson_val *object)
@@ -130,7 +116,7 @@ static void card_read_object(struct card_reader *r, yyjson_val *object)
         card_read_member(r, key, yyjson_obj_iter_get_val(key));
     if ((r->seen & 1U << CHANNEL_FIELD_max_channel_id) == 0)
         card_refuse(r, "max_channel_id is missing");
-    if (!r->refused)
+    if (r->err == 0)
         card_refuse_faults(r);
 }
 
@@ -152,7 +138,7 @@ static void card_read_root(struct card_reader *r, yyjson_val *root)
 void card_fini(struct card *card)
 {
     yyjson_doc_free(card->doc);
-    free(card->history);
+    free(card->json);
 }
 
 int card_read(const struct card_source *from, int64_t number, struct span line, struct card *out)
@@ -166,10 +152,10 @@ int card_read(const struct card_source *from, int64_t number, struct span line, 
     if (out->doc != NULL)
         card_read_root(&r, yyjson_doc_get_root(out->doc));
     else if (error.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
-        r.is_out_of_memory = true;
+        r.err = -ENOMEM;
     else
         card_refuse(&r, "not a JSON object (%s at byte %zu)", error.msg, error.pos + 1);
-    if (r.refused || r.is_out_of_memory)
+    if (r.err != 0)
         card_fini(out);
-    return r.is_out_of_memory ? -ENOMEM : r.refused ? -EINVAL : 0;
+    return r.err;
 }

@@ -17,7 +17,7 @@ struct card {
     struct channel_row row;
     size_t bytes;           /* of its line */
     struct yyjson_doc *doc; /* owned, as is the next: the texts of the row */
-    char *history;
+    char *json;             /* of the history */
 };
 
 /* Where cards are read from; borrowed. */

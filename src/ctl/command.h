@@ -112,6 +112,6 @@ int command_sample(const struct options *o, const char *argument);
 int sample_parse_count(const char *text, int64_t *out);
 
 /* Appends the n-th channel as JSON, from 0, without a newline; its link has this host. */
-void sample_write(struct buf *out, const char *host, int64_t n);
+void sample_write(struct buf *out, struct span host, int64_t n);
 
 #endif

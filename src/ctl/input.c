@@ -44,7 +44,6 @@ int input_open(struct input *in, const struct options *o, const char *path)
     *in = (struct input){.name = name,
                          .source = {&o->hosts, name, &in->report},
                          .report = {.to = stderr},
-                         .sample_host = o->channel_host,
                          .seed = random_seed(in)};
     if (path == NULL)
         return sample_parse_count(o->args.flag[FLAG_SAMPLE], &in->samples);
@@ -95,7 +94,7 @@ int input_read_line(struct input *in, int64_t *at, struct span *line)
     buf_clear(&in->text);
     int got = in->file != NULL ? input_read_from_file(in, at) : *at < in->samples;
     if (in->file == NULL && got == 1)
-        sample_write(&in->text, in->sample_host, (*at)++);
+        sample_write(&in->text, in->source.hosts->channel_host, (*at)++);
     *line = buf_span(&in->text);
     return buf_error(&in->text) == 0 ? got : -ENOMEM;
 }
@@ -184,14 +183,14 @@ static void input_sort(struct input *in, int (*compare)(const void *a, const voi
 /* Lists the channels. Returns 0 or -ENOMEM. */
 static int input_list_channels(struct input *in)
 {
-    size_t lines = in->index.len / sizeof *in->line;
-    in->line = in->next = (struct input_line *)(void *)in->index.data;
-    in->end = in->line + lines;
+    size_t lines = in->index.len / sizeof *in->next;
+    in->next = (struct input_line *)(void *)in->index.data;
+    in->end = in->next + lines;
     in->channel = malloc((lines + 1) * sizeof *in->channel);
     if (in->channel == NULL)
         return -ENOMEM;
     for (in->channels = 0; in->channels < lines; in->channels++)
-        in->channel[in->channels].line = &in->line[in->channels];
+        in->channel[in->channels].line = &in->next[in->channels];
     input_sort(in, input_compare_ids);
     in->channels = 0;
     for (size_t i = 0; i < lines; i++) {
@@ -224,7 +223,7 @@ static void input_check_links(struct input *in)
             *line = (struct input_line){line->id, LINK_TAKEN, line->number, (uint64_t)owner->id};
     }
     input_sort(in, input_compare_ids);
-    for (const struct input_line *line = in->line; line < in->end; line++)
+    for (const struct input_line *line = in->next; line < in->end; line++)
         if (line->at == LINK_TAKEN) {
             report_problem(&in->report, "%s:%lld: link: is the link of channel %lld in an earlier line",
                            in->name, (long long)line->number, (long long)line->link);

@@ -15,6 +15,17 @@
 
 enum { LINE_BYTES_MAX = 1024 * 1024 };
 
+struct input_line {
+    int64_t id;     /* of its channel */
+    int64_t at;     /* its place, if it counts */
+    int64_t number; /* in the file, from 1 */
+    uint64_t link;  /* the hash of its link, 0: it has none; of LINK_TAKEN the id of the other channel */
+};
+
+struct input_channel {
+    struct input_line *line;
+};
+
 struct input {
     /* Read-only. */
     const char *name; /* for messages */
@@ -24,23 +35,14 @@ struct input {
     /* Private from here on. */
     struct card_source source;
     struct report report;
-    FILE *file;              /* the file or the copy; NULL: samples */
-    const char *sample_host; /* the host of their links */
-    int64_t samples;         /* their number */
-    int64_t start;           /* where the first line begins, behind a byte order mark */
-    struct buf text;         /* the last line */
-    uint64_t seed;           /* of the hashes */
-
-    struct buf index; /* the lines with an id, in the order of the file */
-    struct input_line {
-        int64_t id;     /* of its channel */
-        int64_t at;     /* its place, if it counts */
-        int64_t number; /* in the file, from 1 */
-        uint64_t link;  /* the hash of its link, 0: it has none; of LINK_TAKEN the id of the other channel */
-    } * line, *next, *end; /* these, borrowed; the next one that is read again; behind the last */
-    struct input_channel {
-        struct input_line *line;
-    } * channel; /* owned: the line of each channel, by id */
+    FILE *file;                    /* the file or the copy; NULL: samples */
+    int64_t samples;               /* their number */
+    int64_t start;                 /* where the first line begins, behind a byte order mark */
+    struct buf text;               /* the last line */
+    uint64_t seed;                 /* of the hashes */
+    struct buf index;              /* the lines with an id, in the order of the file */
+    struct input_line *next, *end; /* of these the next one that is read again, and the end */
+    struct input_channel *channel; /* owned: the line of each channel, by id */
 };
 
 /* Opens the file of this path, "-" is standard input; or, if it is NULL, samples. Returns EXIT_OK, or prints

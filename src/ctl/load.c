@@ -151,23 +151,19 @@ static void load_receive_card(struct client *c, struct entry *e)
 }
 
 /* A key with a TTL is written again, which removes the TTL. */
-static void load_receive_ttl(struct client *c, struct entry *e, bool *changed)
-{
-    if (!reply_has_ttl(client_receive(c)))
-        return;
-    e->has_ttl = *changed = true;
-}
-
 static void load_receive_reads(struct client *c, struct entry *e)
 {
     load_receive_card(c, e);
-    load_receive_ttl(c, e, &e->card_changed);
+    e->has_ttl = reply_has_ttl(client_receive(c));
+    e->card_changed = e->card_changed || e->has_ttl;
     if (load_card_link(e).data != NULL) {
         const struct redis_reply *owner =
             client_receive_of(c, client_link_key(c, load_card_link(e)), "string");
-        e->link_changed = !reply_is_id(owner, e->card.id);
-        e->moves_link = e->link_changed && owner->type == REPLY_STRING;
-        load_receive_ttl(c, e, &e->link_changed);
+        bool is_own = reply_is_id(owner, e->card.id);
+        e->moves_link = !is_own && owner->type == REPLY_STRING;
+        bool expires = reply_has_ttl(client_receive(c));
+        e->link_changed = !is_own || expires;
+        e->has_ttl = e->has_ttl || expires;
     }
     /* A replacing load replaces an index of another type, too. */
     const struct redis_reply *score = client_receive_or_wrongtype(c);

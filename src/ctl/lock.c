@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { POLL_MS = 100 };
+enum { RENEWAL_MS = 5000, POLL_MS = 100 };
 
 /* "channelctl on <host>, process <pid>, <16 random hexadecimal digits>" */
 static void lock_make_value(struct lock *l)
@@ -51,28 +51,31 @@ static void lock_receive_watch(struct lock *l)
         lock_fail_held(l, "the lock is lost: it has expired or was deleted");
 }
 
-/* MULTI and the commands in it reply by a status, EXEC by an array, or nil when a watched key has changed. */
+/* MULTI and the commands in it reply by a status, EXEC by an array, or nil when a watched key has changed,
+ * which is -ESTALE. */
 static int lock_receive_execution(struct lock *l, int64_t *integers, size_t count)
 {
     const struct redis_reply *reply = NULL;
     do
         reply = client_receive(l->client);
     while (reply->type == REPLY_STATUS);
-    bool is_executed = reply->type == REPLY_ARRAY && reply->elements >= count;
-    if (reply->type == REPLY_NIL && client_status(l->client) == 0) {
-        l->held = false; /* perhaps */
+    if (client_status(l->client) != 0)
+        return -EIO;
+    if (reply->type == REPLY_NIL) {
         (void)client_fail(l->client,
                           "the lock, or what was to be written, was changed by another program meanwhile");
-    } else if (!is_executed)
-        (void)client_fail_unexpected(l->client);
-    for (size_t i = 0; i < count && is_executed; i++)
+        return -ESTALE;
+    }
+    if (reply->type != REPLY_ARRAY || reply->elements < count)
+        return client_fail_unexpected(l->client);
+    for (size_t i = 0; i < count; i++)
         integers[i] = reply[1 + i].integer;
-    return client_status(l->client);
+    return 0;
 }
 
 static bool lock_is_due(const struct lock *l)
 {
-    return l->renewed_ms == 0 || clock_now_ms() - l->renewed_ms >= LOCK_RENEWAL_MS;
+    return l->renewed_ms == 0 || clock_now_ms() - l->renewed_ms >= RENEWAL_MS;
 }
 
 void lock_begin(struct lock *l)
@@ -184,9 +187,10 @@ static void lock_abandon(struct lock *l)
 int lock_release(struct lock *l)
 {
     bool is_done = client_status(l->client) == 0;
-    if (is_done && lock_send_release(l) == 0)
+    int err = is_done ? lock_send_release(l) : -EIO;
+    if (err == 0)
         return 0;
-    bool is_lost = !is_done || !l->held;
+    bool is_lost = !is_done || err == -ESTALE;
     if (is_lost)
         (void)client_print_error(l->client);
     lock_abandon(l);

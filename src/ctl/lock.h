@@ -16,7 +16,7 @@
 #include "ctl/client.h"
 #include "ctl/terminal.h"
 
-enum { LOCK_LEASE_MS = 15000, LOCK_RENEWAL_MS = 5000, LOCK_VALUE_MAX = 160 };
+enum { LOCK_LEASE_MS = 15000, LOCK_VALUE_MAX = 160 };
 
 struct lock {
     struct client *client;
@@ -46,10 +46,8 @@ void lock_keep(struct lock *l);
 /* Begins a transaction; its commands follow. */
 void lock_begin(struct lock *l);
 
-/*
- * Executes it, and renews the lock if it is time. `integers` gets those that the first `count` commands
- * replied with. Returns 0 or -EIO: the lock was lost and nothing was executed, or the outcome is unknown.
- */
+/* Executes it, and renews the lock if it is time. `integers` gets those that the first `count` commands
+ * replied with. Returns 0, or a negative errno: nothing was executed, or the outcome is unknown. */
 int lock_commit(struct lock *l, int64_t *integers, size_t count);
 
 #endif

@@ -75,7 +75,7 @@ static void sample_write_history(struct buf *out, uint64_t *random, long long fo
 }
 
 /* Most ids are large and negative, as those of real channels are. */
-void sample_write(struct buf *out, const char *host, int64_t number)
+void sample_write(struct buf *out, struct span host, int64_t number)
 {
     const long long n = number;
     uint64_t random = (uint64_t)n;
@@ -91,8 +91,8 @@ void sample_write(struct buf *out, const char *host, int64_t number)
     sample_write_description(out, &random, l);
     buf_append_str(out, ",\"avatar\":");
     sample_write_avatar(out, &random);
-    buf_printf(out, ",\"link\":\"https://%s/%s_%lld\",\"category\":\"%s\",\"category2\":%s%s%s,", host,
-               category, n, category, has_second ? "\"" : "",
+    buf_printf(out, ",\"link\":\"https://%.*s/%s_%lld\",\"category\":\"%s\",\"category2\":%s%s%s,",
+               (int)host.len, host.data, category, n, category, has_second ? "\"" : "",
                has_second ? SAMPLE_PICK(CATEGORIES, &random) : "null", has_second ? "\"" : "");
     buf_printf(out, "\"followers_cnt_today\":%lld,\"followers_history\":", followers);
     sample_write_history(out, &random, followers);
@@ -119,7 +119,7 @@ int command_sample(const struct options *o, const char *argument)
         return code;
     for (int64_t n = 0; n < count && buf_error(&line) == 0 && ferror(stdout) == 0; n++) {
         buf_clear(&line);
-        sample_write(&line, o->channel_host, n);
+        sample_write(&line, o->hosts.channel_host, n);
         buf_append_char(&line, '\n');
         (void)fwrite(line.data, 1, line.len, stdout);
     }
