@@ -35,8 +35,6 @@ struct entry {
     double score;
     bool card_changed; /* differs from what Redis holds, or has a TTL there */
     bool link_changed; /* its link key differs or has a TTL */
-    bool has_ttl;      /* card or link key have a TTL */
-    bool moves_link;   /* the link key names another channel */
     bool drops_link;   /* the key of its former link still names it */
 };
 
@@ -59,12 +57,14 @@ struct load {
     /* What Redis has confirmed. */
     int64_t channels;      /* of the input, written or as they were in Redis */
     int64_t written;       /* of these */
-    int64_t links_moved;   /* links that another channel had before */
-    int64_t ttls_removed;  /* channels that had one */
     int64_t cards_removed; /* by a replacing load */
     bool replaced;         /* the next index has become the index */
-    bool index_ttl_removed;
-    bool is_sent; /* a batch was sent, confirmed or not */
+
+    /* Whether it is confirmed or not. */
+    bool is_sent;         /* a batch */
+    int64_t links_moved;  /* links that another channel had before */
+    int64_t ttls_removed; /* channels that had one */
+    int64_t index_ttls_removed;
 
     struct entry entry[BATCH_CHANNELS_MAX];
     size_t count, bytes; /* of the batch; its lines */
@@ -151,20 +151,22 @@ static void load_receive_card(struct client *c, struct entry *e)
 }
 
 /* A key with a TTL is written again, which removes the TTL. */
-static void load_receive_reads(struct client *c, struct entry *e)
+static void load_receive_reads(struct load *l, struct entry *e)
 {
+    struct client *c = &l->client;
     load_receive_card(c, e);
-    e->has_ttl = reply_has_ttl(client_receive(c));
-    e->card_changed = e->card_changed || e->has_ttl;
+    bool card_expires = reply_has_ttl(client_receive(c));
+    bool link_expires = false;
+    e->card_changed = e->card_changed || card_expires;
     if (load_card_link(e).data != NULL) {
         const struct redis_reply *owner =
             client_receive_of(c, client_link_key(c, load_card_link(e)), "string");
-        bool is_own = reply_is_id(owner, e->card.id);
-        e->moves_link = !is_own && owner->type == REPLY_STRING;
-        bool expires = reply_has_ttl(client_receive(c));
-        e->link_changed = !is_own || expires;
-        e->has_ttl = e->has_ttl || expires;
+        e->link_changed = !reply_is_id(owner, e->card.id);
+        l->links_moved += e->link_changed && owner->type == REPLY_STRING;
+        link_expires = reply_has_ttl(client_receive(c));
+        e->link_changed = e->link_changed || link_expires;
     }
+    l->ttls_removed += card_expires || link_expires;
     /* A replacing load replaces an index of another type, too. */
     const struct redis_reply *score = client_receive_or_wrongtype(c);
     e->listed = score->type == REPLY_DOUBLE;
@@ -188,8 +190,8 @@ static void load_send_card(struct client *c, const struct entry *e)
     client_send(c, count, words);
 }
 
-/* The index comes last: a reader that finds a channel there finds its card. */
-static void load_send_changes(struct load *l, const struct entry *e)
+/* The index comes last: a reader that finds a channel there finds its card. True when something changes. */
+static bool load_send_changes(struct load *l, const struct entry *e)
 {
     struct client *c = &l->client;
     if (e->card_changed)
@@ -202,6 +204,7 @@ static void load_send_changes(struct load *l, const struct entry *e)
                     DIGITS(l->next_score), load_id_text(e));
         l->next_score++;
     }
+    return e->card_changed || e->link_changed || (!l->replaces && !e->listed);
 }
 
 /* A former link goes before the others are written, as another channel of the batch may get it. */
@@ -209,21 +212,18 @@ static void load_execute(struct load *l)
 {
     struct client *c = &l->client;
     const struct entry *end = l->entry + l->count;
+    int64_t written = 0;
     lock_begin(&l->lock);
     for (struct entry *e = l->entry; e < end; e++)
         if (e->drops_link)
             CLIENT_SEND(c, SPAN("DEL"), client_link_key(c, buf_span(&e->former_link)));
     for (const struct entry *e = l->entry; e < end; e++)
-        load_send_changes(l, e);
+        written += load_send_changes(l, e);
     l->is_sent = true;
     if (lock_commit(&l->lock, NULL, 0) != 0)
         return;
     l->channels += (int64_t)l->count;
-    for (const struct entry *e = l->entry; e < end; e++) {
-        l->written += e->card_changed || e->link_changed || (!l->replaces && !e->listed);
-        l->links_moved += e->moves_link;
-        l->ttls_removed += e->has_ttl;
-    }
+    l->written += written;
 }
 
 static void load_clear(struct load *l)
@@ -239,7 +239,7 @@ static void load_flush(struct load *l)
 {
     struct client *c = &l->client;
     struct entry *e = l->entry;
-    CLIENT_PIPELINE(i, l->count, true, load_send_reads(c, &e[i]), load_receive_reads(c, &e[i]));
+    CLIENT_PIPELINE(i, l->count, true, load_send_reads(c, &e[i]), load_receive_reads(l, &e[i]));
     CLIENT_PIPELINE(i, l->count, e[i].former_link.len > 0,
                     CLIENT_SEND(c, SPAN("GET"), client_link_key(c, buf_span(&e[i].former_link))),
                     e[i].drops_link = reply_is_id(client_receive_or_wrongtype(c), e[i].card.id));
@@ -353,14 +353,12 @@ static int64_t load_read_next_score(struct client *c)
 static void load_begin(struct load *l)
 {
     struct client *c = &l->client;
-    int64_t persisted = 0;
     lock_begin(&l->lock);
     CLIENT_SEND(c, SPAN("PERSIST"), c->index);
     CLIENT_SEND(c, SPAN("UNLINK"), c->index_next);
     if (!l->replaces)
         load_send_unmark(l);
-    (void)lock_commit(&l->lock, &persisted, 1);
-    l->index_ttl_removed = persisted > 0;
+    (void)lock_commit(&l->lock, &l->index_ttls_removed, 1);
     if (!l->replaces)
         l->next_score = load_read_next_score(c);
 }
@@ -419,7 +417,7 @@ static void load_print_warnings(const struct load *l)
     if (l->ttls_removed > 0)
         show_message("%lld channel%s had a TTL, which was removed", (long long)l->ttls_removed,
                      plural(l->ttls_removed));
-    if (l->index_ttl_removed)
+    if (l->index_ttls_removed > 0)
         show_message("the index had a TTL, which was removed");
     if (l->flag[FLAG_REPLACE] != NULL && !l->replaces)
         show_message("nothing was replaced or removed, because lines were refused; the others were added "
@@ -437,18 +435,8 @@ static void load_print_summary(const struct load *l)
                (long long)l->input.refused, removed, seconds, (double)l->channels / seconds);
 }
 
-/* What becomes of the index that a replacing load has begun to replace, while the connection is as it was. */
-static void load_print_index(struct load *l)
-{
-    bool is_whole = l->channels == (int64_t)l->input.channels;
-    if (l->replaces && l->is_sent && !l->replaced)
-        show_message(is_whole && client_is_lost(&l->client)
-                         ? "the catalogue may have been replaced: Redis has not confirmed it"
-                         : "the index was not changed: a new channel is on no page until a load succeeds");
-}
-
-/* What a load that has failed has written. */
-static void load_print_stop(const struct load *l)
+/* What a load that has failed has written; is_lost: with the connection, so that more may have been. */
+static void load_print_stop(const struct load *l, bool is_lost)
 {
     if (l->channels > 0)
         show_message("stopped after %lld of %zu channels of %s: %lld loaded, %lld unchanged",
@@ -460,24 +448,25 @@ static void load_print_stop(const struct load *l)
     if (l->replaced)
         show_message("the catalogue was replaced, but keys of removed channels may be left; "
                      "the next load --replace removes them");
+    else if (l->replaces && l->is_sent)
+        show_message(is_lost && l->channels == (int64_t)l->input.channels
+                         ? "the catalogue may have been replaced: Redis has not confirmed it"
+                         : "the index was not changed: a new channel is on no page until a load succeeds");
 }
 
-/* Returns the exit code. */
 static int load_finish_output(const struct load *l)
 {
     int code = output_finish();
     return l->input.refused == 0 ? code : EXIT_FAILED;
 }
 
-/* Returns the exit code. */
 static int load_run(struct load *l)
 {
     if (lock_acquire(&l->lock, &l->client) == 0)
         load_write_all(l);
-    if (client_status(&l->client) != 0)
-        load_print_index(l);
+    bool is_lost = client_is_lost(&l->client);
     if (lock_release(&l->lock) != 0) {
-        load_print_stop(l);
+        load_print_stop(l, is_lost);
         return interrupt_code(EXIT_FAILED);
     }
     load_print_warnings(l);
@@ -487,7 +476,7 @@ static int load_run(struct load *l)
 
 /* --- Without writing --- */
 
-/* Compares the input with the cards that Redis holds. Returns the exit code. */
+/* Compares the input with the cards that Redis holds. */
 static int load_preview(struct load *l)
 {
     load_take_census(l);
@@ -546,7 +535,6 @@ static int load_examine(struct load *l)
     return code;
 }
 
-/* Returns the exit code. */
 static int load_connect(struct load *l, const struct options *o)
 {
     bool is_dry = l->flag[FLAG_DRY_RUN] != NULL;
