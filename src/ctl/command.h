@@ -1,4 +1,4 @@
-/* The commands, and their arguments: settings, flags and words of the command line. */
+/* The arguments of the commands: settings, flags and words of the command line. */
 #ifndef CTL_COMMAND_H
 #define CTL_COMMAND_H
 
@@ -37,34 +37,6 @@
       "print this help, or with a command that of the command, and exit; also -h, help COMMAND") \
     X(VERSION, "--version", NULL, \
       "print the version and exit")
-
-/*
- * X(run, name, argument, needs, takes, help): the ways to call each command, as in struct usage_command. The
- * function gets the words after the first one of the name.
- */
-#define CTL_COMMANDS(X) \
-    X(command_load, "load", "FILE|-", 0, CTL_LOAD_FLAGS, \
-      "load channels from NDJSON: each line is a card as the API returns it, or a response with one. Only one " \
-      "load runs at a time: a second one fails within 5 s, and waits up to 15 s for the lock of one that was killed") \
-    X(command_load, "load", NULL, CTL_FLAG(SAMPLE), CTL_LOAD_FLAGS, \
-      "load sample channels") \
-    X(command_show, "show", "ID|LINK", 0, 0, \
-      "print a channel as Redis holds it: the card as JSON, its place in the index, where its link leads") \
-    X(command_remove, "remove", "ID", 0, 0, \
-      "remove a channel: its place in the index, its card and its link key, in one transaction. It fails " \
-      "while a load runs, as a second load does") \
-    X(command_keys_issue, "keys issue", NULL, 0, CTL_FLAG(COUNT) | CTL_FLAG(NAME) | CTL_FLAG(EXPIRES), \
-      "create API keys and print them; they cannot be printed again") \
-    X(command_keys_revoke, "keys revoke", "KEY|DIGEST", 0, 0, \
-      "revoke an API key, given as the key or its SHA-256") \
-    X(command_keys_revoke, "keys revoke", NULL, CTL_FLAG(NAME), CTL_FLAG(ALL), \
-      "revoke the API key of that name") \
-    X(command_keys_list, "keys list", NULL, 0, CTL_FLAG(JSON), \
-      "print the SHA-256 digest, name, time of issue and expiry of each key") \
-    X(command_verify, "verify", NULL, 0, 0, \
-      "check the whole catalogue: types, values, TTLs, sizes, links, API keys") \
-    X(command_sample, "sample", "N", 0, 0, \
-      "print N sample channels as NDJSON")
 /* clang-format on */
 
 enum ctl_flag {
@@ -73,9 +45,6 @@ enum ctl_flag {
 #undef CTL_FLAG_ENUM
         FLAGS_END
 };
-
-#define CTL_FLAG(name) (1U << FLAG_##name)
-#define CTL_LOAD_FLAGS (CTL_FLAG(REPLACE) | CTL_FLAG(MAX_REMOVED) | CTL_FLAG(EXPECT) | CTL_FLAG(DRY_RUN))
 
 struct options {
     struct redis_options redis;
@@ -90,9 +59,6 @@ struct options {
     struct keyspace keys;
     struct link_hosts hosts; /* borrows the two hosts above */
 };
-
-/* The settings, commands and flags that channelctl can be called with. */
-extern const struct usage ctl_usage;
 
 /* Each gets the argument of the way in which it is called, NULL where that has none. Returns the exit code.
  */

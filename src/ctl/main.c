@@ -8,13 +8,92 @@
 #include <signal.h>
 #include <stdlib.h>
 
+/* --- The tables --- */
+
+enum { WAIT_MAX_MS = 24 * 60 * 60 * 1000 };
+
+static const struct setting TABLE[] = {
+    REDIS_SETTINGS(struct options, redis),
+    {"redis-prefix", SETTING_TEXT, offsetof(struct options, redis_prefix), "channels:", 0, 0, false,
+     "Prefix of every Redis key", NULL},
+    {"channel-host", SETTING_TEXT, offsetof(struct options, channel_host), "max.ru", 0, 0, false,
+     "Host of channel links", NULL},
+    {"web-host", SETTING_TEXT, offsetof(struct options, web_host), "web.max.ru", 0, 0, false,
+     "Host of the same links in the web client", NULL},
+    {"wait", SETTING_DURATION, offsetof(struct options, wait), "0s", 0, WAIT_MAX_MS, false,
+     "How long to wait for Redis while it cannot be reached or loads its data", NULL},
+};
+
+static const struct settings_flag FLAGS[] = {
+#define ROW(name, flag, value, help) {flag, value, help},
+    CTL_FLAGS(ROW)
+#undef ROW
+};
+
+#define FLAG(name) (1U << FLAG_##name)
+#define LOAD_FLAGS (FLAG(REPLACE) | FLAG(MAX_REMOVED) | FLAG(EXPECT) | FLAG(DRY_RUN))
+
+/* clang-format off */
+/* X(run, name, argument, needs, takes, help): the ways to call each command, as in struct usage_command. */
+#define COMMANDS_OF(X) \
+    X(command_load, "load", "FILE|-", 0, LOAD_FLAGS, \
+      "load channels from NDJSON: each line is a card as the API returns it, or a response with one. Only one " \
+      "load runs at a time: a second one fails within 5 s, and waits up to 15 s for the lock of one that was killed") \
+    X(command_load, "load", NULL, FLAG(SAMPLE), LOAD_FLAGS, \
+      "load sample channels") \
+    X(command_show, "show", "ID|LINK", 0, 0, \
+      "print a channel as Redis holds it: the card as JSON, its place in the index, where its link leads") \
+    X(command_remove, "remove", "ID", 0, 0, \
+      "remove a channel: its place in the index, its card and its link key, in one transaction. It fails " \
+      "while a load runs, as a second load does") \
+    X(command_keys_issue, "keys issue", NULL, 0, FLAG(COUNT) | FLAG(NAME) | FLAG(EXPIRES), \
+      "create API keys and print them; they cannot be printed again") \
+    X(command_keys_revoke, "keys revoke", "KEY|DIGEST", 0, 0, \
+      "revoke an API key, given as the key or its SHA-256") \
+    X(command_keys_revoke, "keys revoke", NULL, FLAG(NAME), FLAG(ALL), \
+      "revoke the API key of that name") \
+    X(command_keys_list, "keys list", NULL, 0, FLAG(JSON), \
+      "print the SHA-256 digest, name, time of issue and expiry of each key") \
+    X(command_verify, "verify", NULL, 0, 0, \
+      "check the whole catalogue: types, values, TTLs, sizes, links, API keys") \
+    X(command_sample, "sample", "N", 0, 0, \
+      "print N sample channels as NDJSON")
+/* clang-format on */
+
+static const struct usage_command COMMANDS[] = {
+#define ROW(run, name, argument, needs, takes, help) {name, argument, needs, takes, help},
+    COMMANDS_OF(ROW)
+#undef ROW
+};
+
+static int (*const RUNS[])(const struct options *o, const char *argument) = {
+#define ROW(run, name, argument, needs, takes, help) run,
+    COMMANDS_OF(ROW)
+#undef ROW
+};
+
+static const struct usage USAGE = {
+    .program = "channelctl",
+    .summary = "load, show and remove channels of channeld in Redis, issue its API keys, check the catalogue",
+    .synopsis = "[settings] COMMAND",
+    .commands = COMMANDS,
+    .command_count = sizeof COMMANDS / sizeof COMMANDS[0],
+    .flags = FLAGS,
+    .flag_count = FLAGS_END,
+    .exits = "0 success; 1 failed, or something was refused; 2 wrong usage or settings; 128 plus its number "
+             "when a signal ended the command (130 for Ctrl-C)",
+    .table = TABLE,
+    .count = sizeof TABLE / sizeof TABLE[0],
+    .others = "",
+};
+
 /* --- The command line --- */
 
 /* Returns EXIT_OK, or prints what is wrong and returns the exit code. */
 static int ctl_read_settings(struct options *o, int argc, char **argv)
 {
     struct buf error = BUF_INIT;
-    o->args = (struct settings_args){.usage = &ctl_usage, .target = o, .argc = argc, .argv = argv};
+    o->args = (struct settings_args){.usage = &USAGE, .target = o, .argc = argc, .argv = argv};
     int words = settings_read(&o->args, &error);
     int err = words < 0 ? words : settings_read_files(&o->args, false, &error);
     if (err != 0)
@@ -33,7 +112,7 @@ static void ctl_warn_of_unknown_variables(void)
 {
     struct buf text = BUF_INIT;
     size_t at = 0;
-    while (settings_next_unknown(&ctl_usage, SPAN("CHANNELD_REDIS_"), &at, &text))
+    while (settings_next_unknown(&USAGE, SPAN("CHANNELD_REDIS_"), &at, &text))
         if (buf_c_str(&text) != NULL)
             show_message("warning: %s", buf_c_str(&text));
     buf_fini(&text);
@@ -77,69 +156,28 @@ static bool ctl_is_named(const struct usage_command *c, const struct options *o,
     return true;
 }
 
-/* The commands that the words name, as bits; without words, all of them. */
-static unsigned ctl_named_commands(const struct options *o)
+/* Names the ways to call the commands that the words name, as bits. A word that names none is not printed: it
+ * may be a URL with a password. */
+static int ctl_refuse(const struct options *o, unsigned named)
 {
-    unsigned named = 0;
-    int left = 0;
-    for (size_t i = 0; i < ctl_usage.command_count; i++)
-        if (ctl_is_named(&ctl_usage.commands[i], o, &left))
-            named |= 1U << i;
-    return named;
-}
-
-/* Names the ways to call the commands that the words name. A word that names none is not printed: it may be a
- * URL with a password. */
-static int ctl_refuse(const struct options *o)
-{
-    unsigned named = ctl_named_commands(o);
     struct buf calls = BUF_INIT;
     if (o->word_count == 0 || named == 0)
         return usage_error(o->word_count == 0 ? "no command" : "no such command");
-    for (size_t i = 0; i < ctl_usage.command_count; i++) {
+    for (size_t i = 0; i < USAGE.command_count; i++) {
         if ((named >> i & 1U) == 0)
             continue;
         buf_append_str(&calls, calls.len == 0 ? "expected " : ", or ");
-        usage_write_call(&ctl_usage, &ctl_usage.commands[i], &calls);
+        usage_write_call(&USAGE, &COMMANDS[i], &calls);
     }
     int code = usage_error("%s", buf_message(&calls));
     buf_fini(&calls);
     return code;
 }
 
-static int ctl_run_command(struct options *o)
-{
-    static int (*const runs[])(const struct options *o, const char *argument) = {
-#define ROW(run, name, argument, needs, takes, help) run,
-        CTL_COMMANDS(ROW)
-#undef ROW
-    };
-    unsigned given = 0; /* the flags of commands, as bits */
-    int left = 0;
-    int code = ctl_check_settings(o);
-    if (code != EXIT_OK)
-        return code;
-    for (size_t i = 0; i < FLAGS_END; i++)
-        given |= (unsigned)(o->args.flag[i] != NULL) << i;
-    for (size_t i = 0; i < ctl_usage.command_count; i++) {
-        const struct usage_command *c = &ctl_usage.commands[i];
-        if (ctl_is_named(c, o, &left) && left == (c->argument != NULL) && (c->needs & ~given) == 0 &&
-            (given & ~(c->needs | c->takes)) == 0)
-            return runs[i](o, left > 0 ? o->args.argv[o->word_count - 1] : NULL);
-    }
-    return ctl_refuse(o);
-}
-
-/* --- Help and version --- */
-
-/* Prints the help of the commands that the words name. */
-static int ctl_print_help(const struct options *o)
+static int ctl_print_help(unsigned commands)
 {
     struct buf text = BUF_INIT;
-    unsigned named = ctl_named_commands(o);
-    if (named == 0)
-        return ctl_refuse(o);
-    usage_write_help(&ctl_usage, o->word_count > 0 ? named : USAGE_ALL, &text);
+    usage_write_help(&USAGE, commands, &text);
     bool is_written = buf_error(&text) == 0;
     if (is_written)
         (void)fwrite(text.data, 1, text.len, stdout);
@@ -149,12 +187,33 @@ static int ctl_print_help(const struct options *o)
 
 static int ctl_run(struct options *o)
 {
-    if (o->args.flag[FLAG_HELP] != NULL)
-        return ctl_print_help(o);
-    if (o->args.flag[FLAG_VERSION] == NULL)
-        return ctl_run_command(o);
-    print_line(stdout, "channelctl " CHANNELD_VERSION);
-    return output_finish();
+    unsigned given = 0; /* flags, as bits */
+    unsigned named = 0; /* the commands that the words name; without words, all of them */
+    size_t called = USAGE.command_count;
+    for (size_t i = 0; i < FLAGS_END; i++)
+        given |= (unsigned)(o->args.flag[i] != NULL) << i;
+    for (size_t i = 0; i < USAGE.command_count; i++) {
+        const struct usage_command *c = &COMMANDS[i];
+        int left = 0;
+        if (!ctl_is_named(c, o, &left))
+            continue;
+        named |= 1U << i;
+        if (left == (c->argument != NULL) && (c->needs & ~given) == 0 &&
+            (given & ~(c->needs | c->takes)) == 0)
+            called = i;
+    }
+    if ((given & FLAG(HELP)) != 0)
+        return named == 0 ? ctl_refuse(o, named) : ctl_print_help(o->word_count > 0 ? named : USAGE_ALL);
+    if ((given & FLAG(VERSION)) != 0) {
+        print_line(stdout, "channelctl " CHANNELD_VERSION);
+        return output_finish();
+    }
+    int code = ctl_check_settings(o);
+    if (code != EXIT_OK)
+        return code;
+    if (called == USAGE.command_count)
+        return ctl_refuse(o, named);
+    return RUNS[called](o, COMMANDS[called].argument != NULL ? o->args.argv[o->word_count - 1] : NULL);
 }
 
 int main(int argc, char **argv)
@@ -169,6 +228,6 @@ int main(int argc, char **argv)
     int code = ctl_read_settings(&options, argc, argv);
     if (code == EXIT_OK)
         code = ctl_run(&options);
-    settings_fini(&ctl_usage, &options);
+    settings_fini(&USAGE, &options);
     return code;
 }
