@@ -17,7 +17,6 @@ struct card_reader {
     int err;       /* -EINVAL: it is refused; or -ENOMEM */
 };
 
-/* Reports an error in the line. */
 __attribute__((format(printf, 2, 3))) static void card_refuse(struct card_reader *r, const char *format, ...)
 {
     char what[3 * EXCERPT_MAX];
@@ -43,7 +42,6 @@ const char *card_check_value(const struct link_hosts *hosts, enum channel_field 
     return f != CHANNEL_FIELD_link || link_is_stored_shape(hosts, text) ? NULL : CARD_INVALID_LINK;
 }
 
-/* Refuses a value, which is a JSON text or one in Redis. */
 static void card_refuse_value(struct card_reader *r, enum channel_field f, struct span text,
                               const char *problem)
 {

@@ -1,7 +1,7 @@
 /*
  * The input of a load: channels, a card per line. It is a set: of several lines about one channel the last
  * counts, in the place of the first, and of several channels with the same link the first keeps it. So it is
- * read twice: once to note and check the lines, and once to read the cards of those that count.
+ * read twice: to note and check the lines, and to read the cards of those that count.
  *
  * A file is read by the places of its lines. One that can be read once, such as a pipe, is copied to an
  * unlinked file in $TMPDIR, by default /tmp. Sample channels are in no file: each line is made when it is

@@ -1,9 +1,8 @@
 /*
  * channelctl load: reads channels from a file, a card per line, and writes them to Redis in batches. It reads
  * what Redis holds, skips channels that have not changed (even an identical write would remove them from
- * every cache), and writes the others in one transaction of lock.h: card, link keys, index. No two cards of
- * an input have the same id or the same link, so their order makes no difference. A link that another channel
- * has in Redis moves to the channel of the load.
+ * every cache), and writes the others in one transaction of lock.h: card, link keys, index. A link that
+ * another channel has in Redis moves to the channel of the load.
  *
  * A replacing load lists its channels in the next index, a separate key, which becomes the index in one step
  * at the end. It does so only if every line was valid: a damaged file must never remove channels. Otherwise
@@ -334,7 +333,6 @@ static int64_t load_sweep(struct load *l, enum client_scanned what)
 /* The highest score to which a load adds channels: what it adds stays below INDEX_SCORE_LIMIT. */
 #define LAST_SCORE_MAX (INDEX_SCORE_LIMIT / 2)
 
-/* The lowest score that puts a channel after all others of the index. */
 static int64_t load_read_next_score(struct client *c)
 {
     CLIENT_SEND(c, SPAN("ZREVRANGE"), c->index, SPAN("0"), SPAN("0"), SPAN("WITHSCORES"));
@@ -476,7 +474,6 @@ static int load_run(struct load *l)
 
 /* --- Without writing --- */
 
-/* Compares the input with the cards that Redis holds. */
 static int load_preview(struct load *l)
 {
     load_take_census(l);

@@ -13,7 +13,6 @@ static bool show_read_owner(struct client *c, struct span link, int64_t *id)
     return parse_int64(reply_text(client_receive_or_wrongtype(c)), id) == 0;
 }
 
-/* Prints a card and its values that are not valid. */
 static void show_print_card(struct client *c, const struct channel_row *row)
 {
     struct buf json = BUF_INIT;
