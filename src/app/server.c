@@ -91,7 +91,7 @@ static void server_write_metrics(const struct server *s, struct buf *out)
     server_write_workers(s, out);
     reload_write_metrics(s->reload, out);
     metrics_write_one(out, "channeld_ready", "gauge", "1 while /readyz answers 200.",
-                      health_check(&s->shared, HEALTH_READY, NULL) ? 1 : 0);
+                      health_is_ready(&s->shared, PHASE_SERVING));
     metrics_write_one(out, "channeld_log_lines_dropped_total", "counter",
                       "Log lines lost: not read in time, or not writable.", log_dropped());
     metrics_write_head(out, "channeld_build_info", "gauge", "Always 1; the version is in the label.");
@@ -101,15 +101,6 @@ static void server_write_metrics(const struct server *s, struct buf *out)
 
 /* --- the admin listener: /livez, /readyz, /startupz, /metrics and /version --- */
 
-/* `?verbose` lists the checks; without it the response is one word. */
-static int server_check_health(struct server *s, const struct http_request *request, enum health_kind kind)
-{
-    bool verbose = uri_query_find(request->query, SPAN("verbose")).data != NULL;
-    bool good = health_check(&s->shared, kind, verbose ? &s->admin_body : NULL);
-    buf_append_str(&s->admin_body, good ? "ok\n" : "not ok\n");
-    return good ? 200 : 503;
-}
-
 /* Writes the content of the response, and returns its status. */
 static int server_answer(struct server *s, const struct http_request *request, const char **type)
 {
@@ -118,14 +109,17 @@ static int server_answer(struct server *s, const struct http_request *request, c
         buf_append_str(&s->admin_body, "method not allowed\n");
         return 405;
     }
-    if (span_equal(path, SPAN("/livez")) || span_equal(path, SPAN("/startupz")))
-        return server_check_health(s, request, HEALTH_LIVE);
+    if (span_equal(path, SPAN("/livez")) || span_equal(path, SPAN("/startupz"))) {
+        bool live = health_is_live(&s->shared);
+        buf_append_str(&s->admin_body, live ? "ok\n" : "a worker's loop is stuck\n");
+        return live ? 200 : 503;
+    }
     if (span_equal(path, SPAN("/readyz"))) {
         /* `?exclude=shutdown` is for Kubernetes, which removes a terminating pod from its Services without
          * this check. */
-        struct span excluded = uri_query_find(request->query, SPAN("exclude"));
-        bool serving = span_equal(excluded, SPAN("shutdown"));
-        return server_check_health(s, request, serving ? HEALTH_SERVING : HEALTH_READY);
+        bool draining_too = span_equal(uri_query_find(request->query, SPAN("exclude")), SPAN("shutdown"));
+        buf_printf(&s->admin_body, "%s\n", health_describe(&s->shared, reload_has_failed(s->reload)));
+        return health_is_ready(&s->shared, draining_too ? PHASE_ANNOUNCING : PHASE_SERVING) ? 200 : 503;
     }
     if (span_equal(path, SPAN("/version"))) {
         *type = NULL;
@@ -211,7 +205,7 @@ static void server_on_status(uv_timer_t *status)
 {
     struct server *s = status->data;
     server_update_status(s);
-    if (s->manager.watchdog_ms > 0 && health_check(&s->shared, HEALTH_LIVE, NULL))
+    if (s->manager.watchdog_ms > 0 && health_is_live(&s->shared))
         (void)service_manager_notify(&s->manager, "WATCHDOG=1");
 }
 

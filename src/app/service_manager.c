@@ -8,13 +8,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/param.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 enum { FIRST_PASSED = 3, MESSAGE_MAX = 512 };
@@ -22,51 +22,41 @@ enum { FIRST_PASSED = 3, MESSAGE_MAX = 512 };
 /* A manager that does not read its socket must not delay the process for longer. */
 enum { SEND_TIMEOUT_US = 100 * 1000 };
 
-/* --- the environment --- */
-
-/* The value of the variable, which no child process may use; NULL if it is empty. */
-static const char *service_manager_take(const char *name)
+/* The number of at least 1 that the variable is, or 0. */
+static int64_t service_manager_number(const char *name)
 {
     const char *value = getenv(name);
-    (void)unsetenv(name);
-    return value == NULL || *value == '\0' ? NULL : value;
-}
-
-/* The number of at least 1 that the variable is, or 0. */
-static int64_t service_manager_take_number(const char *name)
-{
-    const char *value = service_manager_take(name);
     int64_t number = 0;
     return value != NULL && parse_int64(span_of(value), &number) == 0 && number > 0 ? number : 0;
 }
 
 /* --- notifications --- */
 
-/* The socket is at a path, or has an abstract name after '@'. There are other kinds, such as vsock:. */
-static void service_manager_open_notify_socket(struct service_manager *m)
+/* Logs the first of failures in a row. Returns `done`. */
+static bool service_manager_note(struct service_manager *m, bool done)
 {
-    const struct timeval timeout = {.tv_usec = SEND_TIMEOUT_US};
-    const char *name = service_manager_take("NOTIFY_SOCKET");
-    if (name == NULL)
-        return;
-    size_t len = strlen(name);
-    if ((name[0] != '/' && name[0] != '@') || len < 2 || len >= sizeof m->address.sun_path) {
-        log_text(LOG_WARN, "service manager not notified: unknown kind of socket", "socket", name);
-        return;
-    }
-    m->address.sun_family = AF_UNIX;
-    memcpy(m->address.sun_path, name, len);
-    m->address_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len);
-    if (name[0] == '@')
-        m->address.sun_path[0] = '\0';
-    m->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (m->fd >= 0)
-        (void)setsockopt(m->fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
-    else
+    if (!done && !m->failing)
         log_text(LOG_WARN, "service manager not notified", "reason", strerror(errno));
+    m->failing = !done;
+    return done;
 }
 
-/* Logs the first of failures in a row. */
+/* The socket is at a path, or has an abstract name after '@'. */
+static void service_manager_connect(struct service_manager *m, const char *name)
+{
+    const struct timeval timeout = {.tv_usec = SEND_TIMEOUT_US};
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    size_t len = MIN(strlen(name), sizeof address.sun_path - 1);
+    memcpy(address.sun_path, name, len);
+    if (name[0] == '@')
+        address.sun_path[0] = '\0';
+    m->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    (void)service_manager_note(
+        m, m->fd >= 0 && setsockopt(m->fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout) == 0 &&
+               connect(m->fd, (const struct sockaddr *)&address,
+                       (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) == 0);
+}
+
 bool service_manager_notify(struct service_manager *m, const char *format, ...)
 {
     char text[MESSAGE_MAX];
@@ -76,13 +66,7 @@ bool service_manager_notify(struct service_manager *m, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    size_t len = strlen(text);
-    bool sent = sendto(m->fd, text, len, MSG_NOSIGNAL, (const struct sockaddr *)&m->address,
-                       m->address_len) == (ssize_t)len;
-    if (!sent && !m->failing)
-        log_text(LOG_WARN, "service manager not notified", "reason", strerror(errno));
-    m->failing = !sent;
-    return sent;
+    return service_manager_note(m, send(m->fd, text, strlen(text), MSG_NOSIGNAL) >= 0);
 }
 
 void service_manager_set_status(struct service_manager *m, bool ready, const char *status)
@@ -101,36 +85,28 @@ void service_manager_reloading(struct service_manager *m)
 
 /* --- the socket --- */
 
-static int service_manager_option_of(int fd, int option)
+static bool service_manager_take_listener(int fd)
 {
-    int value = -1;
-    socklen_t len = sizeof value;
-    return getsockopt(fd, SOL_SOCKET, option, &value, &len) == 0 ? value : -1;
-}
-
-static bool service_manager_is_tcp_listener(int fd)
-{
-    return service_manager_option_of(fd, SO_PROTOCOL) == IPPROTO_TCP &&
-           service_manager_option_of(fd, SO_ACCEPTCONN) == 1;
+    int listens = 0;
+    socklen_t len = sizeof listens;
+    int flags = fcntl(fd, F_GETFL);
+    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) == 0 && listens != 0 &&
+           fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0 && fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
 }
 
 /* A socket of another name is for something else. */
 static int service_manager_own_socket(struct service_manager *m, struct buf *error)
 {
-    const char *names = service_manager_take("LISTEN_FDNAMES");
-    int64_t count = service_manager_take_number("LISTEN_FDS");
-    bool ours = service_manager_take_number("LISTEN_PID") == getpid();
-    if (count == 0 || !ours)
+    const char *names = getenv("LISTEN_FDNAMES");
+    int64_t count = service_manager_number("LISTEN_FDS");
+    if (count == 0 || service_manager_number("LISTEN_PID") != getpid())
         return 0;
-    if (count > 1 || (names != NULL && strcmp(names, "api") != 0)) {
+    if (count > 1 || (names != NULL && *names != '\0' && strcmp(names, "api") != 0)) {
         buf_append_str(error, "LISTEN_FDS: one socket is expected, with FileDescriptorName=api");
         return -EINVAL;
     }
-    int flags = fcntl(FIRST_PASSED, F_GETFL);
-    if (!service_manager_is_tcp_listener(FIRST_PASSED) ||
-        fcntl(FIRST_PASSED, F_SETFL, flags | O_NONBLOCK) != 0 ||
-        fcntl(FIRST_PASSED, F_SETFD, FD_CLOEXEC) != 0) {
-        buf_append_str(error, "LISTEN_FDS: the socket is not a listening TCP socket");
+    if (!service_manager_take_listener(FIRST_PASSED)) {
+        buf_append_str(error, "LISTEN_FDS: the socket is not a listening socket");
         return -EINVAL;
     }
     m->listener = FIRST_PASSED;
@@ -142,13 +118,13 @@ static int service_manager_own_socket(struct service_manager *m, struct buf *err
 /* Variables for another process, which started this one and left them in the environment, are ignored. */
 int service_manager_init(struct service_manager *m, struct buf *error)
 {
+    const char *name = getenv("NOTIFY_SOCKET");
+    int64_t watched = service_manager_number("WATCHDOG_PID");
     *m = (struct service_manager){.fd = -1, .listener = -1};
-    service_manager_open_notify_socket(m);
-    int64_t watchdog_us = service_manager_take_number("WATCHDOG_USEC");
-    const char *watched = service_manager_take("WATCHDOG_PID");
-    bool ours = watched == NULL || strtoll(watched, NULL, 10) == getpid();
-    if (m->fd >= 0 && ours && watchdog_us > 0)
-        m->watchdog_ms = (uint64_t)MAX(watchdog_us / 2 / 1000, 1);
+    if (name != NULL && *name != '\0')
+        service_manager_connect(m, name);
+    if (m->fd >= 0 && (watched == 0 || watched == getpid()))
+        m->watchdog_ms = (uint64_t)service_manager_number("WATCHDOG_USEC") / 2 / 1000;
     return service_manager_own_socket(m, error);
 }
 

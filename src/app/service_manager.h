@@ -8,15 +8,10 @@
 
 #include "base/buf.h"
 
-#include <sys/socket.h>
-#include <sys/un.h>
-
 enum { SERVICE_STATUS_MAX = 256 };
 
 struct service_manager {
-    int fd; /* -1: no manager to notify */
-    struct sockaddr_un address;
-    socklen_t address_len;
+    int fd;                          /* -1: no manager to notify */
     bool failing;                    /* the last notification could not be sent, which was logged */
     char status[SERVICE_STATUS_MAX]; /* as it was last sent */
     uint64_t watchdog_ms;            /* how often "WATCHDOG=1" is expected, half of WatchdogSec=; 0: never */
@@ -25,9 +20,8 @@ struct service_manager {
     int listener;
 };
 
-/* Reads the environment, and removes what it has read: before any thread that uses it. Takes over the
- * socket. Returns 0, or -EINVAL with a message in `error` if channeld cannot listen on it. Call
- * service_manager_fini in both cases. */
+/* Reads the environment, and takes over the socket. Returns 0, or -EINVAL with a message in `error` if
+ * channeld cannot listen on it. Call service_manager_fini in both cases. */
 int service_manager_init(struct service_manager *m, struct buf *error) __attribute__((warn_unused_result));
 void service_manager_fini(struct service_manager *m);
 

@@ -24,16 +24,15 @@ static const char *const UNCACHED[] = {"CHANNELD_WORKERS=1", "CHANNELD_REQUEST_T
 static char *readiness(struct fixture *f)
 {
     AUTO(http_response_free) struct http_response response;
-    http_get(f->server.admin_port, "/readyz?verbose", NULL, &response);
+    http_get(f->server.admin_port, "/readyz", NULL, &response);
     char *text = text_printf("%d %s", response.status, response.body);
     return text;
 }
 
-static void expect_readiness(struct fixture *f, const char *first, const char *second)
+static void expect_readiness(struct fixture *f, const char *expected)
 {
     AUTOFREE char *text = readiness(f);
-    if (strstr(text, first) == NULL || strstr(text, second) == NULL)
-        fail_msg("%s", text);
+    assert_string_equal(text, expected);
 }
 
 /* The whole catalogue comes back at once. */
@@ -77,7 +76,7 @@ TEST_CASE(not_ready_before_there_is_a_catalogue)
     for (size_t i = 0; i < TEST_COUNT(envs); i++) {
         AUTO(fixture_fini) struct fixture f;
         begin_empty(&f, envs[i]);
-        expect_readiness(&f, "503 ", "\n[-]redis not connected yet\n[-]catalogue missing\n");
+        expect_readiness(&f, "503 Not ready: Redis holds no catalogue\n");
         fixture_expect(&f, CARD, 500);
         fixture_expect(&f, "channels/", 500);
         assert_int_equal(server_admin_status(&f.server, "/livez"), 200);
@@ -85,7 +84,7 @@ TEST_CASE(not_ready_before_there_is_a_catalogue)
         put_catalogue(&f);
         await_recovery(&f);
         fixture_expect_in_the_end(&f, "channel/by-id/424242/", 404);
-        expect_readiness(&f, "200 ", "\n[+]redis ok\n[+]catalogue ok\n");
+        expect_readiness(&f, "200 Ready\n");
     }
 }
 
@@ -169,8 +168,7 @@ TEST_CASE(cache_serves_without_a_catalogue)
             fixture_expect_in_the_end(f, paths[n % count], 200);
         fixture_expect(f, "channel/by-id/424242/", 500);
         assert_int_equal(http_get_status(f->server.port, "/api/" CARD, "X-Api-Key: wrong\r\n"), 500);
-        expect_readiness(f, "\n[+]redis lost ", " ago, serving from the cache\n");
-        expect_readiness(f, "200 ", "\n[+]catalogue missing\n");
+        expect_readiness(f, "200 Ready: Redis holds no catalogue, serving from the cache\n");
         put_catalogue(f);
         await_recovery(f);
         fixture_expect_in_the_end(f, "channel/by-id/424242/", 404);

@@ -44,7 +44,7 @@ static const struct route ROUTES[] = {
     {"refused method", "DELETE", "/api/channels/", 405, false, false, KEY},
     {"refused request", "GET", "/%%", 400, false, false, KEY "Host: b\r\n"},
     {"metrics", "GET", "/metrics", 200, true, false, NULL},
-    {"readyz", "GET", "/readyz?verbose", 200, true, false, NULL},
+    {"readyz", "GET", "/readyz", 200, true, false, NULL},
     {"livez", "GET", "/livez", 200, true, false, NULL},
     {"version", "GET", "/version", 200, true, false, NULL}};
 
