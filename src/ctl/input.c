@@ -40,9 +40,7 @@ int input_open(struct input *in, const struct options *o, const char *path)
 {
     static const char mark[3] = "\xEF\xBB\xBF";
     char start[sizeof mark];
-    const char *name = path != NULL ? path : "sample";
-    *in = (struct input){.name = name,
-                         .source = {&o->hosts, name, &in->report},
+    *in = (struct input){.source = {&o->hosts, path != NULL ? path : "sample", &in->report},
                          .report = {.to = stderr},
                          .seed = random_seed(in)};
     if (path == NULL)
@@ -141,8 +139,8 @@ static int input_note_lines(struct input *in)
             continue;
         }
         in->refused++;
-        report_problem(&in->report, "%s:%lld: the line is longer than %d bytes", in->name, (long long)number,
-                       LINE_BYTES_MAX);
+        report_problem(&in->report, "%s:%lld: the line is longer than %d bytes", in->source.file,
+                       (long long)number, LINE_BYTES_MAX);
     }
     return err;
 }
@@ -226,7 +224,7 @@ static void input_check_links(struct input *in)
     for (const struct input_line *line = in->next; line < in->end; line++)
         if (line->at == LINK_TAKEN) {
             report_problem(&in->report, "%s:%lld: link: is the link of channel %lld in an earlier line",
-                           in->name, (long long)line->number, (long long)line->link);
+                           in->source.file, (long long)line->number, (long long)line->link);
             in->refused++;
         }
 }
@@ -244,8 +242,8 @@ int input_examine(struct input *in)
     if (err == -EILSEQ)
         return FAIL("cannot read %s: its first line is not a JSON object (\"Other formats\" in "
                     "docs/schema.md says how to convert a file)",
-                    in->name);
-    return err == 0 ? EXIT_OK : FAIL("cannot read %s: %s", in->name, strerror(-err));
+                    in->source.file);
+    return err == 0 ? EXIT_OK : FAIL("cannot read %s: %s", in->source.file, strerror(-err));
 }
 
 bool input_has(const struct input *in, struct span id_text)

@@ -28,14 +28,13 @@ struct input_channel {
 
 struct input {
     /* Read-only. */
-    const char *name; /* for messages */
+    struct card_source source;
+    FILE *file; /* the file or the copy; NULL: samples */
     size_t channels;
     int64_t repeated, refused; /* lines */
 
     /* Private from here on. */
-    struct card_source source;
     struct report report;
-    FILE *file;                    /* the file or the copy; NULL: samples */
     int64_t samples;               /* their number */
     int64_t start;                 /* where the first line begins, behind a byte order mark */
     struct buf text;               /* the last line */
@@ -51,11 +50,6 @@ int input_open(struct input *in, const struct options *o, const char *path)
     __attribute__((warn_unused_result));
 
 void input_close(struct input *in);
-
-static inline bool input_is_samples(const struct input *in)
-{
-    return in->file == NULL;
-}
 
 /* Reads all lines, and reports those that are refused. Returns EXIT_OK, or prints why the whole input is
  * refused and returns the exit code. */

@@ -89,7 +89,7 @@ static void load_take_census(struct load *l)
     if (parse_int64(reply_text(client_receive_or_wrongtype(c)), &l->samples) != 0)
         l->samples = 0;
     int64_t kept = l->replaces ? 0 : l->lacking;
-    if (input_is_samples(&l->input) && (kept == 0 || l->cards <= l->samples))
+    if (l->input.file == NULL && (kept == 0 || l->cards <= l->samples))
         l->mark = kept + (int64_t)l->input.channels;
 }
 
@@ -112,11 +112,6 @@ static struct span load_card_link(const struct entry *e)
     return e->card.row.value[CHANNEL_FIELD_link];
 }
 
-static struct span load_id_text(const struct entry *e)
-{
-    return e->card.row.value[CHANNEL_FIELD_max_channel_id];
-}
-
 static void load_send_reads(struct client *c, const struct entry *e)
 {
     client_send_card_read(c, e->card.id);
@@ -126,7 +121,7 @@ static void load_send_reads(struct client *c, const struct entry *e)
         CLIENT_SEND(c, SPAN("GET"), key);
         CLIENT_SEND(c, SPAN("PTTL"), key);
     }
-    CLIENT_SEND(c, SPAN("ZSCORE"), c->index, load_id_text(e));
+    CLIENT_SEND(c, SPAN("ZSCORE"), c->index, DIGITS(e->card.id));
 }
 
 /* Compares the card with the fields that Redis holds. It keeps only a former link, because fields may be
@@ -196,11 +191,11 @@ static bool load_send_changes(struct load *l, const struct entry *e)
     if (e->card_changed)
         load_send_card(c, e);
     if (e->link_changed)
-        CLIENT_SEND(c, SPAN("SET"), client_link_key(c, load_card_link(e)), load_id_text(e));
+        CLIENT_SEND(c, SPAN("SET"), client_link_key(c, load_card_link(e)), DIGITS(e->card.id));
     l->index_differs = l->index_differs || !e->listed || e->score != (double)l->next_score;
     if (l->replaces || !e->listed) {
         CLIENT_SEND(c, SPAN("ZADD"), l->replaces ? c->index_next : c->index, SPAN("NX"),
-                    DIGITS(l->next_score), load_id_text(e));
+                    DIGITS(l->next_score), DIGITS(e->card.id));
         l->next_score++;
     }
     return e->card_changed || e->link_changed || (!l->replaces && !e->listed);
@@ -372,7 +367,7 @@ static void load_write_batches(struct load *l)
             load_add(l, &card);
     }
     if (got < 0)
-        (void)client_fail(c, "cannot read %s: %s", l->input.name,
+        (void)client_fail(c, "cannot read %s: %s", l->input.source.file,
                           got == -ESTALE ? "it was changed while it was read" : strerror(-got));
     else if (interrupt_signal() != 0)
         (void)client_fail(c, "interrupted");
@@ -384,7 +379,7 @@ static void load_write_batches(struct load *l)
 static void load_write_all(struct load *l)
 {
     struct client *c = &l->client;
-    if (l->replaces || input_is_samples(&l->input))
+    if (l->replaces || l->input.file == NULL)
         load_take_census(l);
     load_check_removal(l);
     load_begin(l);
@@ -438,7 +433,7 @@ static void load_print_stop(const struct load *l, bool is_lost)
 {
     if (l->channels > 0)
         show_message("stopped after %lld of %zu channels of %s: %lld loaded, %lld unchanged",
-                     (long long)l->channels, l->input.channels, l->input.name, (long long)l->written,
+                     (long long)l->channels, l->input.channels, l->input.source.file, (long long)l->written,
                      (long long)(l->channels - l->written));
     else
         show_message("stopped before %s",
