@@ -4,29 +4,18 @@
 #include "base/text.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <yyjson.h>
 
 /* A line that is being read. */
 struct card_reader {
-    const struct card_source *from;
-    int64_t line;
+    const struct link_hosts *hosts;
+    struct report *report;
+    int64_t problems; /* in the report before this line */
     struct card *card;
     unsigned seen; /* the fields so far, as bits */
-    int err;       /* -EINVAL: it is refused; or -ENOMEM */
+    bool is_out_of_memory;
 };
-
-__attribute__((format(printf, 2, 3))) static void card_refuse(struct card_reader *r, const char *format, ...)
-{
-    char what[3 * EXCERPT_MAX];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(what, sizeof what, format, args);
-    va_end(args);
-    report_problem(r->from->report, "%s:%lld: %s", r->from->file, (long long)r->line, what);
-    r->err = r->err == 0 ? -EINVAL : r->err;
-}
 
 const char *card_check_value(const struct link_hosts *hosts, enum channel_field f, struct span text)
 {
@@ -45,7 +34,7 @@ const char *card_check_value(const struct link_hosts *hosts, enum channel_field 
 static void card_refuse_value(struct card_reader *r, enum channel_field f, struct span text,
                               const char *problem)
 {
-    card_refuse(r, "%s: %s %s", channel_field_name(f).data, EXCERPT(text), problem);
+    report_problem(r->report, "%s: %s %s", channel_field_name(f).data, EXCERPT(text), problem);
 }
 
 /* The JSON of a value; absent without memory. Borrowed until the next one is written. */
@@ -54,7 +43,7 @@ static struct span card_write_json(struct card_reader *r, const yyjson_val *valu
     size_t length = 0;
     free(r->card->json);
     r->card->json = yyjson_val_write(value, YYJSON_WRITE_NOFLAG, &length);
-    r->err = r->card->json == NULL ? -ENOMEM : r->err;
+    r->is_out_of_memory = r->is_out_of_memory || r->card->json == NULL;
     return (struct span){r->card->json, length};
 }
 
@@ -66,10 +55,10 @@ static void card_read_value(struct card_reader *r, enum channel_field f, yyjson_
     struct span text = {is_number ? yyjson_get_raw(value) : yyjson_get_str(value), yyjson_get_len(value)};
     if (type == CHANNEL_HISTORY)
         text = yyjson_is_obj(value) ? card_write_json(r, value) : SPAN_ABSENT;
-    const char *problem = card_check_value(r->from->hosts, f, text);
+    const char *problem = card_check_value(r->hosts, f, text);
     if (problem != NULL) { /* no text of the card is used any more */
         text = card_write_json(r, value);
-        if (r->err != -ENOMEM)
+        if (!r->is_out_of_memory)
             card_refuse_value(r, f, text, problem);
         return;
     }
@@ -85,7 +74,8 @@ static void card_read_member(struct card_reader *r, yyjson_val *key, yyjson_val 
     while (f < CHANNEL_FIELD_COUNT && !span_equal(channel_field_name(f), name))
         f++;
     if (f == CHANNEL_FIELD_COUNT || (r->seen & 1U << f) != 0) {
-        card_refuse(r, f == CHANNEL_FIELD_COUNT ? "%s: no such field" : "%s: is given twice", EXCERPT(name));
+        report_problem(r->report, f == CHANNEL_FIELD_COUNT ? "%s: no such field" : "%s: is given twice",
+                       EXCERPT(name));
         return;
     }
     r->seen |= 1U << f;
@@ -106,15 +96,15 @@ static void card_read_object(struct card_reader *r, yyjson_val *object)
 {
     yyjson_obj_iter iter;
     if (!yyjson_obj_iter_init(object, &iter)) {
-        card_refuse(r, "not a JSON object");
+        report_problem(r->report, "not a JSON object");
         return;
     }
     yyjson_val *key = NULL;
     while ((key = yyjson_obj_iter_next(&iter)) != NULL)
         card_read_member(r, key, yyjson_obj_iter_get_val(key));
     if ((r->seen & 1U << CHANNEL_FIELD_max_channel_id) == 0)
-        card_refuse(r, "max_channel_id is missing");
-    if (r->err == 0)
+        report_problem(r->report, "max_channel_id is missing");
+    if (r->report->problems == r->problems)
         card_refuse_faults(r);
 }
 
@@ -126,9 +116,10 @@ static void card_read_root(struct card_reader *r, yyjson_val *root)
     if (success == NULL)
         card_read_object(r, root);
     else if (yyjson_is_arr(data))
-        card_refuse(r, "is a page of the list, which lacks most fields of its channels: load their cards");
+        report_problem(r->report,
+                       "is a page of the list, which lacks most fields of its channels: load their cards");
     else if (!yyjson_is_true(success) || !yyjson_is_obj(data) || yyjson_obj_size(root) != 2)
-        card_refuse(r, "is a response without a card");
+        report_problem(r->report, "is a response without a card");
     else
         card_read_object(r, data);
 }
@@ -139,10 +130,10 @@ void card_fini(struct card *card)
     free(card->json);
 }
 
-int card_read(const struct card_source *from, int64_t number, struct span line, struct card *out)
+int card_read(const struct link_hosts *hosts, struct report *report, struct span line, struct card *out)
 {
     yyjson_read_err error;
-    struct card_reader r = {.from = from, .line = number, .card = out};
+    struct card_reader r = {.hosts = hosts, .report = report, .problems = report->problems, .card = out};
     char *text = (char *)(uintptr_t)line.data; /* not written to: YYJSON_READ_INSITU is not set */
     /* Numbers are kept and printed as they are in the file. */
     *out = (struct card){.bytes = line.len,
@@ -150,10 +141,11 @@ int card_read(const struct card_source *from, int64_t number, struct span line, 
     if (out->doc != NULL)
         card_read_root(&r, yyjson_doc_get_root(out->doc));
     else if (error.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
-        r.err = -ENOMEM;
+        r.is_out_of_memory = true;
     else
-        card_refuse(&r, "not a JSON object (%s at byte %zu)", error.msg, error.pos + 1);
-    if (r.err != 0)
+        report_problem(report, "not a JSON object (%s at byte %zu)", error.msg, error.pos + 1);
+    int err = r.is_out_of_memory ? -ENOMEM : report->problems > r.problems ? -EINVAL : 0;
+    if (err != 0)
         card_fini(out);
-    return r.err;
+    return err;
 }

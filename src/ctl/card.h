@@ -20,19 +20,12 @@ struct card {
     char *json;             /* of the history */
 };
 
-/* Where cards are read from; borrowed. */
-struct card_source {
-    const struct link_hosts *hosts;
-    const char *file; /* its name, for messages: "FILE:LINE: FIELD: what is wrong" */
-    struct report *report;
-};
-
 /*
- * Reads the card of a line, whose number is for messages. Returns 0, and *out is owned (card_fini); -EINVAL
- * after reporting everything that is wrong with the line; or -ENOMEM. With -EINVAL `has_id` tells whether the
- * card has at least its id.
+ * Reads the card of a line, which the report begins with ("FILE:LINE"). Returns 0, and *out is owned
+ * (card_fini); -EINVAL after reporting everything that is wrong with the line; or -ENOMEM. With -EINVAL
+ * `has_id` tells whether the card has at least its id.
  */
-int card_read(const struct card_source *from, int64_t number, struct span line, struct card *out)
+int card_read(const struct link_hosts *hosts, struct report *report, struct span line, struct card *out)
     __attribute__((warn_unused_result));
 
 void card_fini(struct card *card);

@@ -40,9 +40,8 @@ int input_open(struct input *in, const struct options *o, const char *path)
 {
     static const char mark[3] = "\xEF\xBB\xBF";
     char start[sizeof mark];
-    *in = (struct input){.source = {&o->hosts, path != NULL ? path : "sample", &in->report},
-                         .report = {.to = stderr},
-                         .seed = random_seed(in)};
+    const char *name = path != NULL ? path : "sample";
+    *in = (struct input){.name = name, .hosts = &o->hosts, .report = {.to = stderr}, .seed = random_seed(in)};
     if (path == NULL)
         return sample_parse_count(o->args.flag[FLAG_SAMPLE], &in->samples);
     in->file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
@@ -92,7 +91,7 @@ int input_read_line(struct input *in, int64_t *at, struct span *line)
     buf_clear(&in->text);
     int got = in->file != NULL ? input_read_from_file(in, at) : *at < in->samples;
     if (in->file == NULL && got == 1)
-        sample_write(&in->text, in->source.hosts->channel_host, (*at)++);
+        sample_write(&in->text, in->hosts->channel_host, (*at)++);
     *line = buf_span(&in->text);
     return buf_error(&in->text) == 0 ? got : -ENOMEM;
 }
@@ -102,7 +101,7 @@ int input_read_line(struct input *in, int64_t *at, struct span *line)
 static int input_note_line(struct input *in, int64_t number, int64_t at, struct span line)
 {
     struct card card;
-    int err = card_read(&in->source, number, line, &card);
+    int err = card_read(in->hosts, &in->report, line, &card);
     struct input_line noted = {.id = card.id, .at = LINE_UNUSED, .number = number};
     in->refused += err == -EINVAL;
     if (err == 0) {
@@ -134,13 +133,13 @@ static int input_note_lines(struct input *in)
         if (is_first && (*text.data != '{' || text.len == 1 || span_equal(text, SPAN("{\r"))))
             return -EILSEQ;
         is_first = false;
+        report_begin(&in->report, "%s:%lld", in->name, (long long)number);
         if (got == 1) {
             err = input_note_line(in, number, at, line);
             continue;
         }
         in->refused++;
-        report_problem(&in->report, "%s:%lld: the line is longer than %d bytes", in->source.file,
-                       (long long)number, LINE_BYTES_MAX);
+        report_problem(&in->report, "the line is longer than %d bytes", LINE_BYTES_MAX);
     }
     return err;
 }
@@ -223,8 +222,9 @@ static void input_check_links(struct input *in)
     input_sort(in, input_compare_ids);
     for (const struct input_line *line = in->next; line < in->end; line++)
         if (line->at == LINK_TAKEN) {
-            report_problem(&in->report, "%s:%lld: link: is the link of channel %lld in an earlier line",
-                           in->source.file, (long long)line->number, (long long)line->link);
+            report_begin(&in->report, "%s:%lld", in->name, (long long)line->number);
+            report_problem(&in->report, "link: is the link of channel %lld in an earlier line",
+                           (long long)line->link);
             in->refused++;
         }
 }
@@ -242,8 +242,8 @@ int input_examine(struct input *in)
     if (err == -EILSEQ)
         return FAIL("cannot read %s: its first line is not a JSON object (\"Other formats\" in "
                     "docs/schema.md says how to convert a file)",
-                    in->source.file);
-    return err == 0 ? EXIT_OK : FAIL("cannot read %s: %s", in->source.file, strerror(-err));
+                    in->name);
+    return err == 0 ? EXIT_OK : FAIL("cannot read %s: %s", in->name, strerror(-err));
 }
 
 bool input_has(const struct input *in, struct span id_text)
@@ -265,7 +265,8 @@ int input_next(struct input *in, struct card *card)
     const struct input_line *noted = in->next++;
     int64_t at = noted->at;
     int got = input_read_line(in, &at, &line);
-    int err = got == 1 ? card_read(&in->source, noted->number, line, card) : got == 0 ? -ESTALE : got;
+    report_begin(&in->report, "%s:%lld", in->name, (long long)noted->number);
+    int err = got == 1 ? card_read(in->hosts, &in->report, line, card) : got == 0 ? -ESTALE : got;
     if (err == 0 && card->id == noted->id)
         return 1;
     if (err == 0)

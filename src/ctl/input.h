@@ -28,12 +28,13 @@ struct input_channel {
 
 struct input {
     /* Read-only. */
-    struct card_source source;
-    FILE *file; /* the file or the copy; NULL: samples */
+    const char *name; /* for messages */
+    FILE *file;       /* the file or the copy; NULL: samples */
     size_t channels;
     int64_t repeated, refused; /* lines */
 
     /* Private from here on. */
+    const struct link_hosts *hosts;
     struct report report;
     int64_t samples;               /* their number */
     int64_t start;                 /* where the first line begins, behind a byte order mark */

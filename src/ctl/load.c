@@ -367,7 +367,7 @@ static void load_write_batches(struct load *l)
             load_add(l, &card);
     }
     if (got < 0)
-        (void)client_fail(c, "cannot read %s: %s", l->input.source.file,
+        (void)client_fail(c, "cannot read %s: %s", l->input.name,
                           got == -ESTALE ? "it was changed while it was read" : strerror(-got));
     else if (interrupt_signal() != 0)
         (void)client_fail(c, "interrupted");
@@ -433,7 +433,7 @@ static void load_print_stop(const struct load *l, bool is_lost)
 {
     if (l->channels > 0)
         show_message("stopped after %lld of %zu channels of %s: %lld loaded, %lld unchanged",
-                     (long long)l->channels, l->input.channels, l->input.source.file, (long long)l->written,
+                     (long long)l->channels, l->input.channels, l->input.name, (long long)l->written,
                      (long long)(l->channels - l->written));
     else
         show_message("stopped before %s",

@@ -151,11 +151,21 @@ int setting_error(const struct options *o, const char *name, const char *what)
 
 /* --- Problems --- */
 
+void report_begin(struct report *r, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(r->subject, sizeof r->subject, format, args);
+    va_end(args);
+}
+
 void report_problem(struct report *r, const char *format, ...)
 {
     va_list args;
-    if (++r->problems > REPORT_PRINTED_MAX)
+    if ((r->stopped != NULL && *r->stopped) || ++r->problems > REPORT_PRINTED_MAX)
         return;
+    print_text(r->to, span_of(r->subject));
+    (void)fputs(": ", r->to);
     va_start(args, format);
     terminal_print(r->to, format, args);
     va_end(args);

@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 
+#include <limits.h>
 #include <stdio.h>
 
 /* The exit codes; a command that a signal ended exits with 128 plus the signal's number. */
@@ -69,8 +70,13 @@ enum { REPORT_PRINTED_MAX = 20 };
 
 struct report {
     FILE *to;
+    const bool *stopped; /* while it is true nothing is a problem; NULL: it never is */
     int64_t problems;
+    char subject[PATH_MAX + 64];
 };
+
+/* What the next problems are about, which precedes each. */
+void report_begin(struct report *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 void report_problem(struct report *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -15,7 +15,6 @@
 #include "model/channel.h"
 #include "redis/server.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <sys/param.h>
 
@@ -29,13 +28,12 @@ struct verify {
     struct client *client;
     const struct link_hosts *hosts;
     struct report report;
-    bool has_keys, has_index;       /* the set exists and has its type */
-    int64_t channels;               /* members of the index */
-    int64_t keys;                   /* API keys */
-    bool key_works;                 /* one of them has not expired */
-    bool key_refused;               /* the expiry of one of them cannot be read */
-    int64_t now;                    /* seconds since 1970 */
-    char subject[EXCERPT_MAX + 16]; /* what is being checked, such as "card 7" */
+    bool has_keys, has_index; /* the set exists and has its type */
+    int64_t channels;         /* members of the index */
+    int64_t keys;             /* API keys */
+    bool key_works;           /* one of them has not expired */
+    bool key_refused;         /* the expiry of one of them cannot be read */
+    int64_t now;              /* seconds since 1970 */
 };
 
 /* What to do about most problems. */
@@ -43,28 +41,6 @@ struct verify {
 #define LOAD_CORRECTED "correct it, and load it again"
 #define LOAD_OR_REMOVE "load it, or channelctl remove it"
 #define DELETE_KEY     "redis-cli DEL its key"
-
-__attribute__((format(printf, 2, 3))) static void verify_begin(struct verify *v, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(v->subject, sizeof v->subject, format, args);
-    va_end(args);
-}
-
-/* Reports a problem of the subject and its remedy, unless it may come from a failure: then nil stands for the
- * replies. */
-__attribute__((format(printf, 3, 4))) static void verify_report(struct verify *v, const char *remedy,
-                                                                const char *format, ...)
-{
-    char what[4 * EXCERPT_MAX];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(what, sizeof what, format, args);
-    if (client_status(v->client) == 0)
-        report_problem(&v->report, "%s: %s (%s)", v->subject, what, remedy);
-    va_end(args);
-}
 
 static void verify_scan(struct verify *v, enum client_scanned what,
                         void (*visit)(struct verify *v, const struct redis_reply *names, size_t count))
@@ -90,8 +66,9 @@ static void verify_receive_ttl(struct verify *v)
 {
     int64_t ttl_ms = client_receive_integer(v->client);
     if (ttl_ms >= 0)
-        verify_report(v, "find out what sets it; redis-cli PERSIST", "has a TTL: it expires in %lld s",
-                      (long long)(ttl_ms / 1000));
+        report_problem(&v->report,
+                       "has a TTL: it expires in %lld s (find out what sets it; redis-cli PERSIST)",
+                       (long long)(ttl_ms / 1000));
 }
 
 /* Checks the type and TTL of a key. True if its type is `wanted`. `missing`: the problem if it does not
@@ -106,9 +83,10 @@ static bool verify_check_key(struct verify *v, struct span key, const char *want
     if (span_equal(type, span_of(wanted)))
         return true;
     if (type.data != NULL)
-        verify_report(v, remedy, "%s is a %s, not a %s: delete it", EXCERPT(key), EXCERPT(type), wanted);
+        report_problem(&v->report, "%s is a %s, not a %s: delete it (%s)", EXCERPT(key), EXCERPT(type),
+                       wanted, remedy);
     else if (missing != NULL)
-        verify_report(v, remedy, "%s", missing);
+        report_problem(&v->report, "%s (%s)", missing, remedy);
     return false;
 }
 
@@ -123,16 +101,18 @@ static void verify_check_load(struct verify *v)
     const char *holder = EXCERPT(reply_text(client_receive_or_wrongtype(c)));
     int64_t ttl = client_receive_integer(c);
     bool is_left_over = verify_receive_type(c).data != NULL;
-    verify_begin(v, "loader");
+    report_begin(&v->report, "loader");
     if (ttl == -1)
-        verify_report(v, DELETE_KEY ", unless it was set on purpose",
-                      "has no TTL: no load is possible until it is deleted (%s)", holder);
-    verify_begin(v, "index.next");
+        report_problem(&v->report,
+                       "has no TTL: no load is possible until it is deleted (%s) (" DELETE_KEY
+                       ", unless it was set on purpose)",
+                       holder);
+    report_begin(&v->report, "index.next");
     if (ttl >= 0 && client_status(c) == 0)
         show_message("a load is running: its changes may appear as problems (%s)", holder);
     else if (is_left_over)
-        verify_report(v, "the next load with --replace removes it",
-                      "is left over from a load that did not end");
+        report_problem(&v->report,
+                       "is left over from a load that did not end (the next load with --replace removes it)");
 }
 
 /* Not a problem of the catalogue, but one to come. No warning where this user may not run INFO. */
@@ -152,7 +132,8 @@ static void verify_warn_of_eviction(struct client *c)
 static void verify_begin_info(struct verify *v, struct span digest)
 {
     size_t most = digest_is_hex(digest) ? 8 : 4;
-    verify_begin(v, "api_key_info: %s...", EXCERPT((struct span){digest.data, MIN(digest.len, most)}));
+    report_begin(&v->report, "api_key_info: %s...",
+                 EXCERPT((struct span){digest.data, MIN(digest.len, most)}));
 }
 
 /* Receives the info of a key: nil where it has none. */
@@ -175,7 +156,7 @@ static void verify_receive_info(struct verify *v, struct span digest)
     verify_begin_info(v, digest);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if ((faults & rows[i].fault) != 0)
-            verify_report(v, "redis-cli HSET a valid info, or revoke the key", "%s", rows[i].what);
+            report_problem(&v->report, "%s (redis-cli HSET a valid info, or revoke the key)", rows[i].what);
 }
 
 static void verify_visit_api_keys(struct verify *v, const struct redis_reply *members, size_t count)
@@ -185,15 +166,16 @@ static void verify_visit_api_keys(struct verify *v, const struct redis_reply *me
         struct span member = reply_text(&members[i]);
         v->keys += digest_is_hex(member);
         if (!digest_is_hex(member))
-            verify_report(v, "redis-cli SREM it, and issue another key",
-                          "a member of %zu byte%s is not a SHA-256 in lower-case hex: %s...", member.len,
-                          plural((int64_t)member.len),
-                          EXCERPT((struct span){member.data, MIN(member.len, 4)}));
+            report_problem(&v->report,
+                           "a member of %zu byte%s is not a SHA-256 in lower-case hex: %s... (redis-cli SREM "
+                           "it, and issue another key)",
+                           member.len, plural((int64_t)member.len),
+                           EXCERPT((struct span){member.data, MIN(member.len, 4)}));
     }
     CLIENT_PIPELINE(i, count, digest_is_hex(reply_text(&members[i])),
                     CLIENT_SEND(c, SPAN("HGET"), c->api_key_info, reply_text(&members[i])),
                     verify_receive_info(v, reply_text(&members[i])));
-    verify_begin(v, "api_keys");
+    report_begin(&v->report, "api_keys");
 }
 
 /* Keys that the documents show, so that they are public. tests/check-published-keys compares. */
@@ -202,7 +184,7 @@ static const char *const PUBLISHED_KEYS[] = {"demo-key", "KEY"};
 static void verify_check_api_keys(struct verify *v)
 {
     struct client *c = v->client;
-    verify_begin(v, "api_keys");
+    report_begin(&v->report, "api_keys");
     v->has_keys = verify_check_key(v, c->api_keys, "set", "there are no API keys: every request gets 401",
                                    "restore them from a backup; without one: channelctl keys issue");
     if (!v->has_keys)
@@ -210,14 +192,15 @@ static void verify_check_api_keys(struct verify *v)
     for (size_t i = 0; i < sizeof PUBLISHED_KEYS / sizeof *PUBLISHED_KEYS; i++) {
         CLIENT_SEND(c, SPAN("SISMEMBER"), c->api_keys, DIGEST_HEX(span_of(PUBLISHED_KEYS[i])));
         if (client_receive_integer(c) != 0)
-            verify_report(v, "run channelctl keys revoke",
-                          "\"%s\" is an example in the documents, and valid, so it is public",
-                          PUBLISHED_KEYS[i]);
+            report_problem(&v->report,
+                           "\"%s\" is an example in the documents, and valid, so it is public (run "
+                           "channelctl keys revoke)",
+                           PUBLISHED_KEYS[i]);
     }
     verify_scan(v, SCAN_API_KEYS, verify_visit_api_keys);
     if (v->keys > 0 && !v->key_works)
-        verify_report(v, "run channelctl keys issue", "every key %s: every request gets 401",
-                      v->key_refused ? "has expired, or has an info that is not valid" : "has expired");
+        report_problem(&v->report, "every key %s: every request gets 401 (run channelctl keys issue)",
+                       v->key_refused ? "has expired, or has an info that is not valid" : "has expired");
 }
 
 /* --- The infos of API keys --- */
@@ -232,13 +215,14 @@ static void verify_receive_info_reads(struct verify *v, struct span field)
 {
     verify_begin_info(v, field);
     if (client_receive_integer(v->client) == 0)
-        verify_report(v, "redis-cli HDEL it", "its key is not in api_keys");
+        report_problem(&v->report, "its key is not in api_keys (redis-cli HDEL it)");
     /* Redis before 7.4 does not know the command. */
     const struct redis_reply *ttl = client_receive_any(v->client);
     if (reply_is_error(ttl, SPAN("NOPERM ")))
-        verify_report(v, "permit +hpexpiretime", "it is not known whether it has a TTL");
+        report_problem(&v->report, "it is not known whether it has a TTL (permit +hpexpiretime)");
     else if (ttl->elements == 1 && reply_has_ttl(reply_first(ttl)))
-        verify_report(v, "redis-cli HPERSIST", "has a TTL: after it the key has neither name nor expiry");
+        report_problem(&v->report,
+                       "has a TTL: after it the key has neither name nor expiry (redis-cli HPERSIST)");
 }
 
 /* Pairs of a digest and its info. */
@@ -251,7 +235,7 @@ static void verify_visit_infos(struct verify *v, const struct redis_reply *infos
 /* Without a set of API keys there is nothing to compare the infos with. */
 static void verify_check_api_key_info(struct verify *v)
 {
-    verify_begin(v, "api_key_info");
+    report_begin(&v->report, "api_key_info");
     if (verify_check_key(v, v->client->api_key_info, "hash", NULL, "restore it from a backup") && v->has_keys)
         verify_scan(v, SCAN_API_KEY_INFO, verify_visit_infos);
 }
@@ -264,11 +248,12 @@ static void verify_receive_member(struct verify *v, int64_t id, const struct red
     double score = score_text->type == REPLY_STRING ? strtod(score_text->str, NULL) : 0;
     /* At the limit or beyond it no other channel can be appended after this one. */
     if (!(score > -INDEX_SCORE_LIMIT && score < INDEX_SCORE_LIMIT))
-        verify_report(v, "load with --replace",
-                      "channel %lld has the score %.17g: scores from 2^53 on are not distinct", (long long)id,
-                      score);
+        report_problem(
+            &v->report,
+            "channel %lld has the score %.17g: scores from 2^53 on are not distinct (load with --replace)",
+            (long long)id, score);
     if (verify_receive_type(v->client).data == NULL)
-        verify_report(v, LOAD_OR_REMOVE, "channel %lld has no card", (long long)id);
+        report_problem(&v->report, "channel %lld has no card (" LOAD_OR_REMOVE ")", (long long)id);
 }
 
 /* Pairs of a member and its score. */
@@ -278,8 +263,8 @@ static void verify_visit_index(struct verify *v, const struct redis_reply *membe
     int64_t id = 0;
     for (size_t i = 0; i < count; i += 2)
         if (parse_int64(reply_text(&members[i]), &id) != 0)
-            verify_report(v, "redis-cli ZREM it", "%s is not a 64-bit integer",
-                          EXCERPT(reply_text(&members[i])));
+            report_problem(&v->report, "%s is not a 64-bit integer (redis-cli ZREM it)",
+                           EXCERPT(reply_text(&members[i])));
     CLIENT_PIPELINE(i, count / 2, parse_int64(reply_text(&members[2 * i]), &id) == 0,
                     CLIENT_SEND(c, SPAN("TYPE"), client_card_key(c, id)),
                     verify_receive_member(v, id, &members[2 * i + 1]));
@@ -287,7 +272,7 @@ static void verify_visit_index(struct verify *v, const struct redis_reply *membe
 
 static void verify_check_index(struct verify *v)
 {
-    verify_begin(v, "index");
+    report_begin(&v->report, "index");
     v->has_index =
         verify_check_key(v, v->client->index, "zset", "there is no index: the list of channels is empty",
                          "run channelctl load --replace FILE");
@@ -321,15 +306,16 @@ static void verify_send_measures(struct verify *v, const struct examined *e)
 
 static void verify_receive_measures(struct verify *v, struct examined *e)
 {
-    verify_begin(v, "card %lld", (long long)e->id);
+    report_begin(&v->report, "card %lld", (long long)e->id);
     verify_receive_ttl(v);
     e->bytes = client_receive(v->client)->integer; /* nil, which is 0, if the card was removed meanwhile */
     if (v->has_index && client_receive(v->client)->type == REPLY_NIL)
-        verify_report(v, LOAD_OR_REMOVE, "is not in the index");
+        report_problem(&v->report, "is not in the index (" LOAD_OR_REMOVE ")");
     if (e->bytes <= CARD_BYTES_MAX)
         return;
-    verify_report(v, LOAD_CORRECTED, "takes %lld bytes of memory, channeld reads at most 64 MiB",
-                  (long long)e->bytes);
+    report_problem(&v->report,
+                   "takes %lld bytes of memory, channeld reads at most 64 MiB (" LOAD_CORRECTED ")",
+                   (long long)e->bytes);
     *e = (struct examined){.due = false};
 }
 
@@ -344,8 +330,8 @@ static void verify_check_values(struct verify *v, const struct channel_row *row)
         if (problem == NULL)
             problem = channel_find_fault(row, f);
         if (problem != NULL)
-            verify_report(v, LOAD_CORRECTED, "%s: %s %s", channel_field_name(f).data, EXCERPT(value),
-                          problem);
+            report_problem(&v->report, "%s: %s %s (" LOAD_CORRECTED ")", channel_field_name(f).data,
+                           EXCERPT(value), problem);
     }
 }
 
@@ -356,17 +342,18 @@ static void verify_receive_card(struct verify *v, struct examined *e)
     bool is_hash = client_receive_card(v->client, &row);
     struct span own_id = row.value[CHANNEL_FIELD_max_channel_id];
     buf_append_span(&e->link, row.value[CHANNEL_FIELD_link]);
-    verify_begin(v, "card %lld", (long long)e->id);
+    report_begin(&v->report, "card %lld", (long long)e->id);
     if (!is_hash) {
-        verify_report(v, DELETE_KEY ", and " LOAD_AGAIN, "is not a hash");
+        report_problem(&v->report, "is not a hash (" DELETE_KEY ", and " LOAD_AGAIN ")");
     } else if (channel_row_is_empty(&row)) {
-        verify_report(v, LOAD_AGAIN, "has no summary field, so the channel is never found");
+        report_problem(&v->report, "has no summary field, so the channel is never found (" LOAD_AGAIN ")");
     } else {
         verify_check_values(v, &row);
         if (own_id.data == NULL)
-            verify_report(v, LOAD_AGAIN, "max_channel_id is missing");
+            report_problem(&v->report, "max_channel_id is missing (" LOAD_AGAIN ")");
         else if (parse_int64(own_id, &id) == 0 && id != e->id)
-            verify_report(v, LOAD_AGAIN, "max_channel_id: %lld is not the id in the key", (long long)id);
+            report_problem(&v->report, "max_channel_id: %lld is not the id in the key (" LOAD_AGAIN ")",
+                           (long long)id);
     }
 }
 
@@ -376,12 +363,14 @@ static void verify_receive_owner(struct verify *v, const struct examined *e)
     int64_t owner = 0;
     const char *link = EXCERPT(buf_span(&e->link));
     bool found = parse_int64(reply_text(client_receive_or_wrongtype(v->client)), &owner) == 0;
-    verify_begin(v, "card %lld: link", (long long)e->id);
+    report_begin(&v->report, "card %lld: link", (long long)e->id);
     if (!found)
-        verify_report(v, LOAD_AGAIN, "its link key is missing or holds no id: %s", link);
+        report_problem(&v->report, "its link key is missing or holds no id: %s (" LOAD_AGAIN ")", link);
     else if (owner != e->id)
-        verify_report(v, LOAD_AGAIN ", or if both channels have this link, correct one of them",
-                      "its link key points to channel %lld: %s", (long long)owner, link);
+        report_problem(&v->report,
+                       "its link key points to channel %lld: %s (" LOAD_AGAIN
+                       ", or if both channels have this link, correct one of them)",
+                       (long long)owner, link);
 }
 
 static void verify_examine_group(struct verify *v, struct examined *e, size_t count)
@@ -409,9 +398,11 @@ static void verify_visit_cards(struct verify *v, const struct redis_reply *keys,
     for (size_t i = 0; i < count; i++) {
         struct span id = keyspace_rest(v->client->keys, reply_text(&keys[i]), KEYSPACE_CARD);
         e[i].due = parse_int64(id, &e[i].id) == 0;
-        verify_begin(v, "card %s", EXCERPT(id));
+        report_begin(&v->report, "card %s", EXCERPT(id));
         if (!e[i].due)
-            verify_report(v, DELETE_KEY, "its key does not end with a 64-bit integer, so it is never found");
+            report_problem(&v->report,
+                           "its key does not end with a 64-bit integer, so it is never found (" DELETE_KEY
+                           ")");
     }
     CLIENT_PIPELINE(i, count, e[i].due, verify_send_measures(v, &e[i]), verify_receive_measures(v, &e[i]));
     for (size_t from = 0, to = 0; from < count; from = to) {
@@ -428,17 +419,19 @@ static void verify_visit_cards(struct verify *v, const struct redis_reply *keys,
 
 static void verify_receive_link(struct verify *v, const struct redis_reply *key, const struct link_owner *o)
 {
-    verify_begin(v, "link %s", EXCERPT(o->link));
+    report_begin(&v->report, "link %s", EXCERPT(o->link));
     verify_receive_ttl(v);
     if (reply_is_text(key, v->client->samples))
         return;
     if (!link_is_stored_shape(v->hosts, o->link))
-        verify_report(v, DELETE_KEY, "%s, so it is never found", CARD_INVALID_LINK);
+        report_problem(&v->report, "%s, so it is never found (" DELETE_KEY ")", CARD_INVALID_LINK);
     if (!o->found)
-        verify_report(v, DELETE_KEY ", or load with --replace", "does not hold a channel id");
+        report_problem(&v->report, "does not hold a channel id (" DELETE_KEY ", or load with --replace)");
     else if (!o->agrees)
-        verify_report(v, DELETE_KEY ", or load with --replace",
-                      "points to channel %lld, which has no card or a different link", (long long)o->id);
+        report_problem(&v->report,
+                       "points to channel %lld, which has no card or a different link (" DELETE_KEY
+                       ", or load with --replace)",
+                       (long long)o->id);
 }
 
 static void verify_visit_links(struct verify *v, const struct redis_reply *keys, size_t count)
@@ -456,6 +449,7 @@ static void verify_catalogue(struct client *c, void *arg)
 {
     struct verify *v = arg;
     v->client = c;
+    v->report.stopped = &c->failed;
     verify_warn_of_eviction(c);
     verify_check_load(v);
     verify_check_api_keys(v);

@@ -21,7 +21,7 @@ static int read_card(struct span line, struct card *card)
     if (nowhere == NULL)
         nowhere = fopen("/dev/null", "w");
     struct report report = {.to = nowhere};
-    int err = card_read(&(struct card_source){&HOSTS, "file", &report}, 1, line, card);
+    int err = card_read(&HOSTS, &report, line, card);
     FUZZ_CHECK(err == 0 || err == -EINVAL);
     FUZZ_CHECK((err == 0) == (report.problems == 0));
     return err;
