@@ -353,10 +353,9 @@ static int client_connect(struct client *c, uint64_t limit_ms)
     for (int i = 0; i < endpoint->discovery.count && err != 0; i++) {
         struct redis_endpoint server = redis_endpoint_server(endpoint, i);
         err = client_connect_to(c, &server, true, LOCATE_MS);
-        if (err != 0)
-            continue;
         server = redis_endpoint_at(endpoint, c->master.host, c->master.port);
-        err = client_connect_to(c, &server, false, limit_ms);
+        if (err == 0)
+            err = client_connect_to(c, &server, false, limit_ms);
     }
     c->rejected = c->rejected && err != 0;
     return err;
@@ -364,32 +363,32 @@ static int client_connect(struct client *c, uint64_t limit_ms)
 
 /* --- Opening and closing --- */
 
-/* Connects by the settings from now on. *setting: with -EINVAL, the setting of the error in `error`. */
-static int client_use_settings(struct client *c, struct buf *error, const char **setting)
+/* Connects by the settings from now on. `again`: their files are read again, since the password may have been
+ * changed, and after a failure those in use stay. Otherwise returns EXIT_OK, or prints what is wrong and
+ * returns the exit code. */
+static int client_use_settings(struct client *c, bool again)
 {
     struct redis_config *config = NULL;
-    int err = redis_config_new(&c->options->redis, keyspace_prefix(c->keys), 1, &config, error, setting);
-    if (err != 0)
-        return err;
-    client_disconnect(c);
-    redis_config_unref(c->config);
-    c->config = config;
-    return 0;
-}
-
-/* The password may have been changed since. After a failure those in use stay. */
-static void client_read_settings_again(struct client *c)
-{
     struct buf error = BUF_INIT;
     const char *setting = NULL;
-    if (settings_read_files(&c->options->args, true, &error) == 0)
-        (void)client_use_settings(c, &error, &setting);
+    int code = EXIT_OK;
+    int err = again ? settings_read_files(&c->options->args, true, &error) : 0;
+    if (err == 0)
+        err = redis_config_new(&c->options->redis, keyspace_prefix(c->keys), 1, &config, &error, &setting);
+    if (err == 0) {
+        client_disconnect(c);
+        redis_config_unref(c->config);
+        c->config = config;
+    } else if (!again) {
+        code = err == -EINVAL ? setting_error(c->options, setting, buf_message(&error)) : memory_error();
+    }
     buf_fini(&error);
+    return code;
 }
 
 int client_reopen(struct client *c)
 {
-    client_read_settings_again(c);
+    (void)client_use_settings(c, true);
     return client_connect(c, REOPEN_MS);
 }
 
@@ -418,21 +417,6 @@ static int client_start_loop(struct client *c)
     return 0;
 }
 
-static int client_configure(struct client *c)
-{
-    struct buf error = BUF_INIT;
-    const char *setting = NULL;
-    int err = client_start_loop(c);
-    client_name_keys(c);
-    if (err == 0)
-        err = client_use_settings(c, &error, &setting);
-    int code = err == 0         ? EXIT_OK
-               : err == -EINVAL ? setting_error(c->options, setting, buf_message(&error))
-                                : memory_error();
-    buf_fini(&error);
-    return code;
-}
-
 static void client_show_state(struct client *c, const char *before)
 {
     struct buf where = BUF_INIT;
@@ -443,8 +427,10 @@ static void client_show_state(struct client *c, const char *before)
 
 /* A server that loads its data accepts connections, but rejects reads. Any other error is left to the
  * command. */
-static int client_try_read(struct client *c, enum client_subject subject)
+static int client_attempt(struct client *c, enum client_subject subject)
 {
+    if (client_connect(c, CONNECT_MS) != 0)
+        return -EIO;
     if (subject == CLIENT_CATALOGUE)
         CLIENT_SEND(c, SPAN("ZCARD"), c->index);
     else
@@ -455,18 +441,13 @@ static int client_try_read(struct client *c, enum client_subject subject)
     return client_status(c);
 }
 
-static int client_attempt(struct client *c, enum client_subject subject)
-{
-    int err = client_connect(c, CONNECT_MS);
-    return err == 0 ? client_try_read(c, subject) : err;
-}
-
 int client_open(struct client *c, const struct options *o, enum client_subject subject)
 {
     const uint64_t end_ms = clock_now_ms() + (uint64_t)o->wait;
     struct buf shown = BUF_INIT; /* the reason to wait: it is shown whenever it changes */
     *c = (struct client){.keys = &o->keys, .options = o, .shared.client_name = "channelctl"};
-    int code = client_configure(c);
+    client_name_keys(c);
+    int code = client_start_loop(c) == 0 ? client_use_settings(c, false) : memory_error();
     if (code != EXIT_OK)
         return code;
     while (client_attempt(c, subject) != 0 && !c->rejected && clock_now_ms() < end_ms) {
@@ -475,7 +456,7 @@ int client_open(struct client *c, const struct options *o, enum client_subject s
         buf_clear(&shown);
         buf_append_str(&shown, client_error(c));
         (void)poll(NULL, 0, PAUSE_MS);
-        client_read_settings_again(c);
+        (void)client_use_settings(c, true);
     }
     buf_fini(&shown);
     c->reply_ms = REPLY_MS;

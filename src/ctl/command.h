@@ -55,21 +55,21 @@ struct options {
 
     struct settings_args args; /* where the values come from, the flags, and the words of the command line */
     int word_count;
+    const char *argument; /* of the command, which is called in this way; NULL: it has none */
 
     struct keyspace keys;
     struct link_hosts hosts; /* borrows the two hosts above */
 };
 
-/* Each gets the argument of the way in which it is called, NULL where that has none. Returns the exit code.
- */
-int command_load(const struct options *o, const char *argument);
-int command_show(const struct options *o, const char *argument);
-int command_remove(const struct options *o, const char *argument);
-int command_keys_issue(const struct options *o, const char *argument);
-int command_keys_revoke(const struct options *o, const char *argument);
-int command_keys_list(const struct options *o, const char *argument);
-int command_verify(const struct options *o, const char *argument);
-int command_sample(const struct options *o, const char *argument);
+/* Each returns the exit code. */
+int command_load(const struct options *o);
+int command_show(const struct options *o);
+int command_remove(const struct options *o);
+int command_keys_issue(const struct options *o);
+int command_keys_revoke(const struct options *o);
+int command_keys_list(const struct options *o);
+int command_verify(const struct options *o);
+int command_sample(const struct options *o);
 
 /* --- Sample channels, which sample prints and load loads --- */
 

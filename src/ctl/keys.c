@@ -1,11 +1,9 @@
 /*
  * channelctl keys: issues, revokes and lists API keys.
  *
- * A key is printed once, when it is issued. Redis holds only its digest, the lower-case hex SHA-256, so that
- * a leaked copy of Redis grants no access. A key is random and cannot be guessed, so that a plain digest is
- * enough where passwords would need a slow one. The timing of a look-up by digest is of no use: a client that
- * chooses a key cannot choose its digest. Names and expiries are in a hash. Set and hash are written
- * in one transaction. A key is revoked without a transaction, since a full Redis would refuse one.
+ * A key is printed once, when it is issued. Redis holds only its digest, the lower-case hex SHA-256. Names
+ * and expiries are in a hash. Set and hash are written in one transaction. A key is revoked without one,
+ * which a full Redis would refuse.
  */
 #include "base/clock.h"
 #include "base/digest.h"
@@ -165,13 +163,12 @@ static int keys_read_expiry(const char *text, int64_t now, int64_t *out)
     return *out > now ? EXIT_OK : usage_error("--expires: %s is in the past", text);
 }
 
-int command_keys_issue(const struct options *o, const char *argument)
+int command_keys_issue(const struct options *o)
 {
     const char *count = o->args.flag[FLAG_COUNT];
     const char *name = o->args.flag[FLAG_NAME];
     const char *expires = o->args.flag[FLAG_EXPIRES];
     struct issue issue = {.info = API_KEY_INFO_NONE, .count = 1};
-    (void)argument;
     issue.info.issued = clock_wall_s();
     if (count != NULL &&
         (parse_int64(span_of(count), &issue.count) != 0 || issue.count < 1 || issue.count > ISSUE_MAX))
@@ -316,14 +313,14 @@ static void keys_revoke_named(struct client *c, void *arg)
     keys_list_fini(&l);
 }
 
-int command_keys_revoke(const struct options *o, const char *argument)
+int command_keys_revoke(const struct options *o)
 {
     static const char blanks[] = " \t\r\n"; /* what a key or digest may have around it, as it was copied */
-    if (argument == NULL)
+    if (o->argument == NULL)
         return keys_check_name(o->args.flag[FLAG_NAME]) == EXIT_OK
                    ? client_run(o, CLIENT_API_KEYS, keys_revoke_named, NULL)
                    : EXIT_USAGE;
-    struct span key = span_skip(span_of(argument), strspn(argument, blanks));
+    struct span key = span_skip(span_of(o->argument), strspn(o->argument, blanks));
     while (key.len > 0 && strchr(blanks, key.data[key.len - 1]) != NULL)
         key.len--;
     return key.len > 0 ? client_run(o, CLIENT_API_KEYS, keys_revoke, &key)
@@ -387,8 +384,7 @@ static void keys_list(struct client *c, void *arg)
     keys_list_fini(&l);
 }
 
-int command_keys_list(const struct options *o, const char *argument)
+int command_keys_list(const struct options *o)
 {
-    (void)argument;
     return client_run(o, CLIENT_API_KEYS, keys_list, NULL);
 }

@@ -541,7 +541,7 @@ static int load_connect(struct load *l, const struct options *o)
     return load_finish_output(l);
 }
 
-int command_load(const struct options *o, const char *argument)
+int command_load(const struct options *o)
 {
     struct load l = {.flag = o->args.flag,
                      .max_removed = REMOVED_SHARE_MAX,
@@ -549,7 +549,7 @@ int command_load(const struct options *o, const char *argument)
                      .started_ns = clock_now_ns()};
     int code = load_read_flags(&l);
     if (code == EXIT_OK)
-        code = input_open(&l.input, o, argument);
+        code = input_open(&l.input, o, o->argument);
     if (code == EXIT_OK)
         code = load_examine(&l);
     if (code == EXIT_OK)

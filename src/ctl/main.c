@@ -66,7 +66,7 @@ static const struct usage_command COMMANDS[] = {
 #undef ROW
 };
 
-static int (*const RUNS[])(const struct options *o, const char *argument) = {
+static int (*const RUNS[])(const struct options *o) = {
 #define ROW(run, name, argument, needs, takes, help) run,
     COMMANDS_OF(ROW)
 #undef ROW
@@ -213,7 +213,9 @@ static int ctl_run(struct options *o)
         return code;
     if (called == USAGE.command_count)
         return ctl_refuse(o, named);
-    return RUNS[called](o, COMMANDS[called].argument != NULL ? o->args.argv[o->word_count - 1] : NULL);
+    if (COMMANDS[called].argument != NULL)
+        o->argument = o->args.argv[o->word_count - 1];
+    return RUNS[called](o);
 }
 
 int main(int argc, char **argv)

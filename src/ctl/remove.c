@@ -51,13 +51,13 @@ static void remove_channel(struct lock *l, int64_t id, int64_t removed[PARTS])
     buf_fini(&link);
 }
 
-int command_remove(const struct options *o, const char *argument)
+int command_remove(const struct options *o)
 {
     struct client c;
     struct lock lock;
     int64_t removed[PARTS] = {0};
     int64_t id = 0;
-    if (parse_int64(span_of(argument), &id) != 0)
+    if (parse_int64(span_of(o->argument), &id) != 0)
         return usage_error("remove: expected the id of a channel, a 64-bit integer");
     int code = client_open(&c, o, CLIENT_CATALOGUE);
     if (code == EXIT_OK) {

@@ -110,11 +110,11 @@ int sample_parse_count(const char *text, int64_t *out)
     return usage_error("sample: expected a number from 0 to %d", SAMPLE_MAX);
 }
 
-int command_sample(const struct options *o, const char *argument)
+int command_sample(const struct options *o)
 {
     struct buf line = BUF_INIT;
     int64_t count = 0;
-    int code = sample_parse_count(argument, &count);
+    int code = sample_parse_count(o->argument, &count);
     if (code != EXIT_OK)
         return code;
     for (int64_t n = 0; n < count && buf_error(&line) == 0 && ferror(stdout) == 0; n++) {

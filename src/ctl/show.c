@@ -82,13 +82,14 @@ static void show_channel(struct client *c, int64_t id, struct span link)
         (void)client_fail(c, "channel %lld does not exist: it has no card", (long long)id);
 }
 
-int command_show(const struct options *o, const char *argument)
+int command_show(const struct options *o)
 {
     struct client c = {0};
     struct buf link = BUF_INIT;
     int64_t id = 0;
     int code = EXIT_OK;
-    if (parse_int64(span_of(argument), &id) != 0 && link_normalise(&o->hosts, span_of(argument), &link) != 0)
+    if (parse_int64(span_of(o->argument), &id) != 0 &&
+        link_normalise(&o->hosts, span_of(o->argument), &link) != 0)
         code = usage_error("show: expected the id of a channel, or a link https://%s/<slug> (--channel-host)",
                            o->channel_host);
     else

@@ -468,10 +468,9 @@ static void verify_catalogue(struct client *c, void *arg)
         print_line(stdout, "%lld problem%s", (long long)v->report.problems, plural(v->report.problems));
 }
 
-int command_verify(const struct options *o, const char *argument)
+int command_verify(const struct options *o)
 {
     struct verify v = {.hosts = &o->hosts, .report.to = stdout, .now = clock_wall_s()};
     int code = client_run(o, CLIENT_CATALOGUE, verify_catalogue, &v);
-    (void)argument;
     return code == EXIT_OK && v.report.problems > 0 ? EXIT_FAILED : code;
 }
