@@ -157,13 +157,6 @@ static void reload_load(struct reload *r)
     buf_fini(&error);
 }
 
-/* Also again where memory ran out. */
-static void reload_load_changed(struct reload *r)
-{
-    if (memcmp(&r->found, &r->read, sizeof r->found) != 0 || r->failure == -ENOMEM)
-        reload_load(r);
-}
-
 /* --- the workers --- */
 
 static int reload_count_unmoved(const struct reload *r)
@@ -196,30 +189,35 @@ static void reload_move_workers(struct reload *r)
 
 /* --- events --- */
 
-static void reload_on_timer(uv_timer_t *timer)
+/* SETTLED: not while the files change. AT_ONCE: they already have the change that may have closed a
+ * connection. ALWAYS: even if they have not changed. */
+enum reload_when { SETTLED, AT_ONCE, ALWAYS };
+
+/* Without memory the settings are read again. */
+static void reload_run(struct reload *r, enum reload_when when)
 {
-    struct reload *r = timer->data;
-    if (!reload_look(r))
-        reload_load_changed(r);
+    bool changing = reload_look(r);
+    bool changed = memcmp(&r->found, &r->read, sizeof r->found) != 0 || r->failure == -ENOMEM;
+    if (when == ALWAYS || (changed && (when == AT_ONCE || !changing)))
+        reload_load(r);
     reload_move_workers(r);
 }
 
-/* The files already have the change that may have closed the connection, so there is no wait for them. */
+static void reload_on_timer(uv_timer_t *timer)
+{
+    reload_run(timer->data, SETTLED);
+}
+
 void reload_worker_changed(struct reload *r)
 {
-    (void)reload_look(r);
-    reload_load_changed(r);
-    reload_move_workers(r);
+    reload_run(r, AT_ONCE);
 }
 
 void reload_now(struct reload *r)
 {
     log_text(LOG_INFO, "SIGHUP received", "reloaded", r->names.len > 0 ? buf_message(&r->names) : "nothing");
-    if (r->names.len == 0)
-        return;
-    (void)reload_look(r);
-    reload_load(r);
-    reload_move_workers(r);
+    if (r->names.len > 0)
+        reload_run(r, ALWAYS);
 }
 
 bool reload_has_failed(const struct reload *r)

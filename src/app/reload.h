@@ -1,14 +1,10 @@
 /*
  * Reads the settings that come from files again when the files change: those of the log, which are used at
- * once, and those of Redis, to which it moves the workers. All are used, or none.
- *
- * The main thread checks the files every RELOAD_MS, when a worker's connection changes, and on SIGHUP. A
- * change is read when the files have stopped changing. Values that cannot be used are logged and counted, and
- * the old values stay until the next change.
+ * once, and those of Redis, to which it moves the workers. All are used, or none: then the old ones stay
+ * until the next change.
  *
  * A worker without a connection gets new values at once. Workers with a connection keep it, and get the
- * values one at a time: the next worker when the previous one has connected with them. So values that Redis
- * refuses, or does not know yet, cost no connection.
+ * values one at a time: the next worker when the previous one has connected with them.
  */
 #ifndef APP_RELOAD_H
 #define APP_RELOAD_H

@@ -40,9 +40,8 @@
  * process does not start. */
 enum {
     DESCRIPTORS_RESERVED = 320,  /* for admin connections, the main loop, the log, files */
-    DESCRIPTORS_PER_WORKER = 40, /* rejected connections, listener, inbox, Redis, loop */
+    DESCRIPTORS_PER_WORKER = 40, /* connections over the limit, inbox, Redis, loop */
     ADMIN_CONNECTIONS_MAX = 256,
-    ADMIN_REJECTIONS_MAX = 16,
     CONNECTIONS_MIN = 16
 };
 
@@ -168,20 +167,14 @@ static void server_handle(void *arg, struct http_exchange *x, int status)
  * The admin listener has a separate small connection limit, so that it answers whatever the load on the
  * public listener. At the limit a new connection replaces an older one in any state.
  */
-enum { ADMIN_HEAD_MAX = 16 * 1024, ADMIN_TIMEOUT_MS = 10 * 1000 };
-
 static int server_admin_open(struct server *s)
 {
     const struct http_server_options options = {
         .handler = {.arg = s, .handle = server_handle},
         .metrics = &s->admin_metrics,
         .loop_lag = &s->loop_lag,
-        .limits.head_max = ADMIN_HEAD_MAX,
-        .limits.head_timeout_ms = ADMIN_TIMEOUT_MS,
-        .limits.idle_timeout_ms = ADMIN_TIMEOUT_MS,
-        .limits.write_timeout_ms = ADMIN_TIMEOUT_MS,
+        .limits = s->shared.config->values.http,
         .listener = s->admin_listener,
-        .max_rejections = ADMIN_REJECTIONS_MAX,
         .for_checks = true,
     };
     int err = http_server_new(&s->loop, &options, &s->admin);

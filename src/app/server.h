@@ -1,14 +1,5 @@
-/*
- * The process: workers, admin listener, signals, drain. Everything here runs on the main thread.
- *
- *     STARTING --Redis connected, or waited for--> SERVING --SIGTERM--> ANNOUNCING --drain delay--> FINISHING
- *     FINISHING --all finished, or drain timeout--> EXITING
- *
- * STARTING: listening; connections to a socket that was passed by a service manager wait in its queue, others
- * are accepted. At its end the manager is told that the process has started. ANNOUNCING: not ready, still
- * serving, with "Connection: close". FINISHING: listeners are closed, requests in flight are completed.
- * EXITING: everything is closed. A second signal ends the process at once.
- */
+/* The process: workers, listeners, signals, drain (enum phase in app/worker.h). Everything here runs on the
+ * main thread. */
 #ifndef APP_SERVER_H
 #define APP_SERVER_H
 

@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { TICK_MS = 500, CLIENT_NAME_MAX = 32, REJECTIONS_MAX = 16 };
+enum { TICK_MS = 500, CLIENT_NAME_MAX = 32 };
 
 struct worker {
     struct worker_shared *shared;
@@ -187,7 +187,6 @@ static int worker_make_server(struct worker *w)
         .limits = v->http,
         .listener = w->shared->listener,
         .number = w->number,
-        .max_rejections = REJECTIONS_MAX,
         .trusted_proxies = c->trusted_proxies.count > 0 ? &c->trusted_proxies : NULL,
     };
     return http_server_new(&w->loop, &options, &w->server);

@@ -36,13 +36,13 @@ void worker_metrics_write(struct buf *out, const struct worker_metrics *m);
 
 /* --- The thread --- */
 
-/* The phases of the process, in this order. What a worker does: */
+/* The phases of the process, in this order. */
 enum phase {
-    PHASE_STARTING,
-    PHASE_SERVING,
-    PHASE_ANNOUNCING, /* every response has "Connection: close" */
-    PHASE_FINISHING,  /* close idle connections, let requests in flight end */
-    PHASE_EXITING     /* close everything and end the thread */
+    PHASE_STARTING,   /* until Redis is connected, or was waited for: connections to a passed socket wait */
+    PHASE_SERVING,    /* until SIGTERM */
+    PHASE_ANNOUNCING, /* for the drain delay: not ready, still serving, with "Connection: close" */
+    PHASE_FINISHING,  /* until all connections end, or the drain timeout: listener and idle ones are closed */
+    PHASE_EXITING     /* everything is closed, and the threads end */
 };
 
 /* What the workers of the process share. Except for the list of them, which is for the main thread alone, it

@@ -57,9 +57,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* READ_BUFFER: of one read, and the most input that a connection keeps for requests that have to wait.
- * OPENINGS: the most connections that are taken from the inbox at once. */
-enum { TICK_MS = 100, READ_BUFFER = 16 * 1024, OPENINGS = 32 };
+enum {
+    TICK_MS = 100,
+    OPENINGS = 32,       /* the most connections that are taken from the inbox at once */
+    REJECTIONS_MAX = 16, /* connections over the limit that stay open until their client has read its 503 */
+    READ_BUFFER = 16 * 1024 /* of one read, and the most input that a connection keeps */
+};
 
 /* The first three in the order in which connections are closed for new ones; see http_server_evict. */
 enum http_deadline {
@@ -307,7 +310,7 @@ static void http_connection_on_written(uv_write_t *request, int status)
  */
 static void http_connection_linger(struct http_connection *c)
 {
-    if (c->over_limit && c->server->rejections > c->server->options.max_rejections) {
+    if (c->over_limit && c->server->rejections > REJECTIONS_MAX) {
         (void)recv(c->fd, c->server->read_buffer, sizeof c->server->read_buffer, MSG_DONTWAIT);
         http_connection_close(c);
         return;

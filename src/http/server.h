@@ -59,11 +59,7 @@ struct http_server_options {
     struct loop_lag *loop_lag;
     struct http_limits limits;
     struct http_listener *listener;
-    int number; /* of this server there; from 0 */
-
-    /* Connections over the limit that may stay open at a time until their client has read its 503. Further
-     * ones get the 503 if their request has arrived, and are closed at once. */
-    int max_rejections;
+    int number;                                /* of this server there; from 0 */
     const struct ip_networks *trusted_proxies; /* their reports of client addresses are used; NULL: none */
 
     /* Every response contains "Connection: close", a Host may be empty, and at the limit a connection may be

@@ -49,9 +49,7 @@ static void configure(unsigned faults)
                                                     .limits.head_timeout_ms = 500 + below(5000),
                                                     .limits.idle_timeout_ms = 300 + below(8000),
                                                     .limits.write_timeout_ms = 500 + below(5000),
-                                                    .limits.unsent_max = 64 * 1024 + below(1000000),
-
-                                                    .max_rejections = (int)below(4)};
+                                                    .limits.unsent_max = 64 * 1024 + below(1000000)};
     if (has_fault(FAULT_AGE))
         scenario.options.limits.max_connection_age_ms = 500 + below(5000);
     TRACE("server", "limit %d, head %zu, body %zu, timeouts %u %u %u ms", scenario.max_connections,
