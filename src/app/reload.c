@@ -167,8 +167,7 @@ static int reload_count_unmoved(const struct reload *r)
     return count;
 }
 
-/* Moves the workers without a connection, and the first one with a connection: its cache is empty at first.
- */
+/* All without a connection, and the first one with a connection: its cache is empty at first. */
 static void reload_move_workers(struct reload *r)
 {
     bool next = true;

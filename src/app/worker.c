@@ -1,8 +1,7 @@
 /*
  * Workers and their metrics; see worker.h. The parts of a worker belong to its thread. The main thread
- * creates them before it starts, and closes them if it does not. `wake` stays open until
- * worker_free(), since the main thread may send it. Then the loop is closed, and what its callbacks used is
- * freed.
+ * creates them before it starts, and closes them if it does not. `wake` stays open until worker_free(), since
+ * the main thread may send it.
  *
  * Timer: `tick`, every TICK_MS, tells /livez and the watchdog that the loop runs.
  */

@@ -1,6 +1,6 @@
 /*
- * A worker: one thread with its own loop, listener, connections, cache, Redis connection and metrics. The
- * main thread tells it the phase and reads its atomics. Nothing crosses threads but what worker_shared has.
+ * A worker: one thread with its own loop, connections, cache, Redis connection and metrics. Nothing crosses
+ * threads but what worker_shared and worker_status have, and the settings of Redis.
  */
 #ifndef APP_WORKER_H
 #define APP_WORKER_H
@@ -72,10 +72,8 @@ struct worker_status {
     struct worker_metrics metrics;
 };
 
-/*
- * Creates everything, and starts the thread. Takes a reference to `redis`; `number` is from 0. Owned
- * by the caller. Returns 0 or a negative errno.
- */
+/* Starts the thread. Takes a reference to `redis`; `number` is from 0. Owned by the caller. Returns 0 or a
+ * negative errno. */
 int worker_new(struct worker_shared *shared, struct redis_config *redis, int number, struct worker **out)
     __attribute__((warn_unused_result));
 

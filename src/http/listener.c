@@ -193,9 +193,9 @@ static bool http_listener_hand_over(struct http_listener *l)
 {
     int server = http_listener_fewest(l);
     bool counts = http_listener_reserve(l, server);
-    l->next.tries = counts ? 0 : 1;
+    const struct http_accepted next = {l->next.fd, counts ? 0 : 1, l->next.peer};
     if ((counts || http_listener_waiting(l, server) < l->waiting_max) &&
-        http_listener_send_to(l, server, &l->next)) {
+        http_listener_send_to(l, server, &next)) {
         l->next.fd = -1;
         return true;
     }

@@ -250,7 +250,7 @@ static void http_connection_on_closed(uv_handle_t *handle)
     free(c);
 }
 
-/* Closes at once. The memory is freed in the loop. */
+/* The memory is freed in the loop. */
 static void http_connection_close(struct http_connection *c)
 {
     if (c->state == CLOSING)
@@ -348,7 +348,6 @@ static void http_connection_schedule(struct http_connection *c)
     (void)uv_idle_start(&c->server->turn, http_connection_on_turn); /* fails only without a callback */
 }
 
-/* Writes the responses, then waits for the event that the state requires, with its deadline. */
 static void http_connection_settle(struct http_connection *c)
 {
     if (c->state == CLOSING) {
@@ -384,8 +383,8 @@ static void http_connection_settle(struct http_connection *c)
 
 /* --- requests --- */
 
-/* Makes the handler answer a request that is complete, or with an error `status`, however much of it was
- * read. The connection ends with such a response. */
+/* Makes the handler answer a request that is complete, or with an error `status`, with which the connection
+ * ends. */
 static void http_connection_handle(struct http_connection *c, int status)
 {
     const struct http_handler *handler = &c->server->options.handler;
@@ -411,7 +410,7 @@ static void http_connection_send_100_continue(struct http_connection *c)
     http_output_add(&c->server->output, NULL);
 }
 
-/* Feeds the current request, or begins a new one. Returns the rest of the input. */
+/* Returns the rest of the input. */
 static struct span http_connection_advance(struct http_connection *c, struct span input)
 {
     size_t used = 0;
@@ -508,10 +507,7 @@ static void http_connection_on_alloc(uv_handle_t *handle, size_t suggested, uv_b
     *out = (uv_buf_t){.base = c->server->read_buffer, .len = room};
 }
 
-/*
- * A trusted proxy may send a PROXY protocol header before the first request. Until the first byte of that
- * request the connection counts as one that waits.
- */
+/* Until the first byte of the request behind the header the connection counts as one that waits. */
 static void http_connection_on_proxy_input(struct http_connection *c, struct span input)
 {
     http_connection_keep_input(c, input);
@@ -595,7 +591,6 @@ static void http_connection_expire(struct http_connection *c)
     http_connection_close(c);
 }
 
-/* One deadline and one connection in each turn. */
 static void http_connection_on_turn(uv_idle_t *turn)
 {
     struct http_server *s = turn->data;
@@ -624,8 +619,7 @@ static void http_connection_on_tick(uv_timer_t *tick)
 
 /* --- opening --- */
 
-/* Takes ownership of the socket, which counts at the listener unless it is over the limit. Then its client
- * gets a 503, and the connection ends. */
+/* Takes ownership of the socket, which counts at the listener unless it is over the limit. */
 static void http_connection_open(struct http_server *s, const struct http_accepted *accepted, bool over_limit)
 {
     const struct http_server_options *o = &s->options;
@@ -681,11 +675,8 @@ static struct http_connection *http_server_next_to_evict(struct http_server *s)
     return s->options.for_checks ? http_server_oldest(s, HTTP_HEAD_TIME, HTTP_GRACE_TIME, false) : NULL;
 }
 
-/*
- * Closes the connection that has waited longest for a request, those of trusted proxies after all others. If
- * none waits, another one is closed if the server is for checks, even one over the limit. Returns false if
- * nothing was closed.
- */
+/* If none waits, another one is closed if the server is for checks, even one over the limit. Returns false if
+ * nothing was closed. */
 static bool http_server_evict(struct http_server *s)
 {
     struct http_connection *c = http_server_next_to_evict(s);
