@@ -377,7 +377,7 @@ ssize_t __read_chk(int fd, void *out, size_t size, size_t room_in_out)
 /* The pipe is small, so that it is full now and then. */
 ssize_t write(int fd, const void *data, size_t n)
 {
-    enum { PIPE_SIZE = 200 };
+    enum { PIPE_SIZE = 100 };
     struct buf *p = pipe_of_fd(fd);
     if (p == NULL)
         return syscall(SYS_write, fd, data, n);
