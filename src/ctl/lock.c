@@ -24,15 +24,23 @@ static void lock_fail_held(struct lock *l, const char *what)
                       *l->holder != '\0' ? l->holder : "nobody holds it");
 }
 
-/* After a failure of the client `held` stays as it is: whether the lock is held is unknown. */
+/* Receives the reply to GET, behind another one. After a failure of the client `held` stays as it is: whether
+ * the lock is held is unknown. */
 static void lock_receive_holder(struct lock *l)
 {
+    (void)client_receive(l->client);
     const struct redis_reply *reply = client_receive_or_wrongtype(l->client);
     struct span name = reply->type == REPLY_ERROR ? SPAN("another load") : reply_text(reply);
     if (client_status(l->client) != 0)
         return;
     l->held = span_equal(name, span_of(l->value));
     (void)excerpt(name, l->holder);
+}
+
+static void lock_check(struct lock *l)
+{
+    if (!l->held)
+        lock_fail_held(l, "the lock is lost: it has expired or was deleted");
 }
 
 /* --- Transactions --- */
@@ -43,34 +51,34 @@ static void lock_send_watch(struct lock *l)
     CLIENT_SEND(l->client, SPAN("GET"), l->client->loader);
 }
 
-static void lock_receive_watch(struct lock *l)
+static void lock_watch(struct lock *l)
 {
-    (void)client_receive(l->client);
+    lock_send_watch(l);
     lock_receive_holder(l);
-    if (!l->held && client_status(l->client) == 0)
-        lock_fail_held(l, "the lock is lost: it has expired or was deleted");
+    lock_check(l);
 }
 
-/* MULTI and the commands in it reply by a status, EXEC by an array, or nil when a watched key has changed,
- * which is -ESTALE. */
-static int lock_receive_execution(struct lock *l, int64_t *integers, size_t count)
+/* As lock_commit. MULTI and the commands in it reply by a status, EXEC by an array, or nil when a watched key
+ * has changed. `held` tells afterwards whether the lock is held. */
+static int lock_execute(struct lock *l, int64_t *integers, size_t count)
 {
+    struct client *c = l->client;
     const struct redis_reply *reply = NULL;
+    CLIENT_SEND(c, SPAN("EXEC"));
+    lock_send_watch(l);
     do
-        reply = client_receive(l->client);
+        reply = client_receive(c);
     while (reply->type == REPLY_STATUS);
-    if (client_status(l->client) != 0)
-        return -EIO;
-    if (reply->type == REPLY_NIL) {
-        (void)client_fail(l->client,
-                          "the lock, or what was to be written, was changed by another program meanwhile");
-        return -ESTALE;
-    }
-    if (reply->type != REPLY_ARRAY || reply->elements < count)
-        return client_fail_unexpected(l->client);
-    for (size_t i = 0; i < count; i++)
+    bool is_executed = reply->type == REPLY_ARRAY && reply->elements >= count;
+    if (!is_executed && reply->type != REPLY_NIL)
+        (void)client_fail_unexpected(c);
+    for (size_t i = 0; i < count && is_executed; i++)
         integers[i] = reply[1 + i].integer;
-    return 0;
+    lock_receive_holder(l);
+    if (is_executed)
+        return 0;
+    lock_check(l);
+    return client_fail(c, "what was to be written was changed by another program meanwhile");
 }
 
 static bool lock_is_due(const struct lock *l)
@@ -89,10 +97,8 @@ int lock_commit(struct lock *l, int64_t *integers, size_t count)
         l->renewed_ms = clock_now_ms();
         CLIENT_SEND(l->client, SPAN("PEXPIRE"), l->client->loader, DIGITS(LOCK_LEASE_MS));
     }
-    CLIENT_SEND(l->client, SPAN("EXEC"));
-    lock_send_watch(l);
-    int err = lock_receive_execution(l, integers, count);
-    lock_receive_watch(l);
+    int err = lock_execute(l, integers, count);
+    lock_check(l);
     return err;
 }
 
@@ -113,7 +119,6 @@ static int64_t lock_claim(struct lock *l)
     CLIENT_SEND(c, SPAN("SET"), c->loader, span_of(l->value), SPAN("NX"), SPAN("PX"), DIGITS(LOCK_LEASE_MS));
     CLIENT_SEND(c, SPAN("GET"), c->loader);
     CLIENT_SEND(c, SPAN("PTTL"), c->loader);
-    (void)client_receive(c);
     lock_receive_holder(l);
     return client_receive_integer(c);
 }
@@ -128,8 +133,7 @@ int lock_acquire(struct lock *l, struct client *c)
     for (;;) {
         int64_t ttl = lock_claim(l);
         if (l->held) {
-            lock_send_watch(l);
-            lock_receive_watch(l);
+            lock_watch(l);
             lock_keep(l);     /* without the right to renew it this fails now, not later */
         } else if (ttl == -1) /* it was not set by a load */
             lock_fail_held(l, "the lock has no TTL: no load is possible until it is deleted");
@@ -158,10 +162,8 @@ static int lock_send_release(struct lock *l)
     if (!c->full)
         lock_begin(l);
     CLIENT_SEND(c, SPAN("UNLINK"), c->index_next, c->loader);
-    if (!c->full) {
-        CLIENT_SEND(c, SPAN("EXEC"));
-        return lock_receive_execution(l, NULL, 0);
-    }
+    if (!c->full)
+        return lock_execute(l, NULL, 0);
     /* If a network delays it until another load has the lock, that load finds its lock deleted, and fails. */
     (void)client_receive(c);
     return client_status(c);
@@ -175,8 +177,7 @@ static void lock_abandon(struct lock *l)
         return;
     l->held = true; /* unless a reply shows that it is not */
     if (client_reopen(l->client) == 0) {
-        lock_send_watch(l);
-        lock_receive_watch(l);
+        lock_watch(l);
         (void)lock_send_release(l);
     }
     if (client_status(l->client) != 0 && l->held)
@@ -187,10 +188,9 @@ static void lock_abandon(struct lock *l)
 int lock_release(struct lock *l)
 {
     bool is_done = client_status(l->client) == 0;
-    int err = is_done ? lock_send_release(l) : -EIO;
-    if (err == 0)
+    if (is_done && lock_send_release(l) == 0)
         return 0;
-    bool is_lost = !is_done || err == -ESTALE;
+    bool is_lost = !is_done || !l->held;
     if (is_lost)
         (void)client_print_error(l->client);
     lock_abandon(l);
