@@ -50,11 +50,6 @@ int client_fail_type(struct client *c, struct span key, const char *type)
     return client_fail(c, "%s in Redis is not a %s: channelctl verify says what to do", EXCERPT(key), type);
 }
 
-int client_print_error(struct client *c)
-{
-    return FAIL("%s", client_error(c));
-}
-
 /* --- Commands --- */
 
 struct span client_card_key(struct client *c, int64_t id)
@@ -178,7 +173,7 @@ static const struct redis_reply *client_refuse_error(struct client *c, const str
 const struct redis_reply *client_receive_or_wrongtype(struct client *c)
 {
     const struct redis_reply *reply = client_receive_any(c);
-    return reply_is_wrongtype(reply) ? reply : client_refuse_error(c, reply);
+    return reply_is_error(reply, SPAN("WRONGTYPE ")) ? reply : client_refuse_error(c, reply);
 }
 
 const struct redis_reply *client_receive(struct client *c)
@@ -189,7 +184,7 @@ const struct redis_reply *client_receive(struct client *c)
 const struct redis_reply *client_receive_of(struct client *c, struct span key, const char *type)
 {
     const struct redis_reply *reply = client_receive_or_wrongtype(c);
-    if (!reply_is_wrongtype(reply))
+    if (reply->type != REPLY_ERROR)
         return reply;
     (void)client_fail_type(c, key, type);
     return &NIL;
@@ -380,7 +375,8 @@ static int client_use_settings(struct client *c, bool again)
         redis_config_unref(c->config);
         c->config = config;
     } else if (!again) {
-        code = err == -EINVAL ? setting_error(c->options, setting, buf_message(&error)) : memory_error();
+        code =
+            err == -EINVAL ? setting_error(c->options, setting, buf_message(&error)) : FAIL("out of memory");
     }
     buf_fini(&error);
     return code;
@@ -447,7 +443,7 @@ int client_open(struct client *c, const struct options *o, enum client_subject s
     struct buf shown = BUF_INIT; /* the reason to wait: it is shown whenever it changes */
     *c = (struct client){.keys = &o->keys, .options = o, .shared.client_name = "channelctl"};
     client_name_keys(c);
-    int code = client_start_loop(c) == 0 ? client_use_settings(c, false) : memory_error();
+    int code = client_start_loop(c) == 0 ? client_use_settings(c, false) : FAIL("out of memory");
     if (code != EXIT_OK)
         return code;
     while (client_attempt(c, subject) != 0 && !c->rejected && clock_now_ms() < end_ms) {
@@ -487,7 +483,7 @@ int client_run(const struct options *o, enum client_subject subject,
     int code = client_open(&c, o, subject);
     if (code == EXIT_OK) {
         work(&c, arg);
-        code = client_status(&c) == 0 ? output_finish() : client_print_error(&c);
+        code = client_status(&c) == 0 ? output_finish() : FAIL("%s", client_error(&c));
     }
     client_close(&c);
     return code;
@@ -508,7 +504,7 @@ bool client_receive_card(struct client *c, struct channel_row *out)
     const struct redis_reply *reply = client_receive_or_wrongtype(c);
     bool is_card = reply->elements == CHANNEL_FIELD_COUNT;
     *out = (struct channel_row){0};
-    if (!is_card && !reply_is_wrongtype(reply))
+    if (!is_card && reply->type != REPLY_ERROR)
         (void)client_fail_unexpected(c);
     for (size_t f = 0; is_card && f < CHANNEL_FIELD_COUNT; f++)
         out->value[f] = reply_text(&reply[1 + f]);

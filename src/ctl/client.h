@@ -145,11 +145,6 @@ static inline bool reply_has_ttl(const struct redis_reply *reply)
     return reply->type == REPLY_INTEGER && reply->integer >= 0;
 }
 
-static inline bool reply_is_wrongtype(const struct redis_reply *reply)
-{
-    return reply_is_error(reply, SPAN("WRONGTYPE "));
-}
-
 /* True when the reply is the text of that number; this text. */
 bool reply_is_id(const struct redis_reply *reply, int64_t id);
 
@@ -190,9 +185,6 @@ static inline const char *client_error(struct client *c)
 {
     return buf_message(&c->error);
 }
-
-/* Prints client_error() on stderr. Returns EXIT_FAILED. */
-int client_print_error(struct client *c);
 
 /* --- The catalogue --- */
 

@@ -238,7 +238,7 @@ int input_examine(struct input *in)
         input_check_links(in);
     report_finish(&in->report);
     if (err == -ENOMEM)
-        return memory_error();
+        return FAIL("out of memory");
     if (err == -EILSEQ)
         return FAIL("cannot read %s: its first line is not a JSON object (\"Other formats\" in "
                     "docs/schema.md says how to convert a file)",

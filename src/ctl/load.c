@@ -479,7 +479,7 @@ static int load_preview(struct load *l)
                    (long long)l->cards, (long long)l->input.refused);
     load_check_removal(l);
     if (client_status(&l->client) != 0)
-        return client_print_error(&l->client);
+        return FAIL("%s", client_error(&l->client));
     return load_finish_output(l);
 }
 

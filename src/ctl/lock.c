@@ -192,7 +192,7 @@ int lock_release(struct lock *l)
         return 0;
     bool is_lost = !is_done || !l->held;
     if (is_lost)
-        (void)client_print_error(l->client);
+        show_message("%s", client_error(l->client));
     lock_abandon(l);
     return is_lost ? -EIO : 0;
 }

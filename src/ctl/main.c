@@ -182,7 +182,7 @@ static int ctl_print_help(unsigned commands)
     if (is_written)
         (void)fwrite(text.data, 1, text.len, stdout);
     buf_fini(&text);
-    return is_written ? output_finish() : memory_error();
+    return is_written ? output_finish() : FAIL("out of memory");
 }
 
 static int ctl_run(struct options *o)

@@ -123,7 +123,7 @@ int command_sample(const struct options *o)
         buf_append_char(&line, '\n');
         (void)fwrite(line.data, 1, line.len, stdout);
     }
-    code = buf_error(&line) == 0 ? output_finish() : memory_error();
+    code = buf_error(&line) == 0 ? output_finish() : FAIL("out of memory");
     buf_fini(&line);
     return code;
 }

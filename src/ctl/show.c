@@ -93,10 +93,10 @@ int command_show(const struct options *o)
         code = usage_error("show: expected the id of a channel, or a link https://%s/<slug> (--channel-host)",
                            o->channel_host);
     else
-        code = buf_error(&link) == 0 ? client_open(&c, o, CLIENT_CATALOGUE) : memory_error();
+        code = buf_error(&link) == 0 ? client_open(&c, o, CLIENT_CATALOGUE) : FAIL("out of memory");
     if (code == EXIT_OK) {
         show_channel(&c, id, buf_span(&link));
-        code = client_status(&c) == 0 ? output_finish() : client_print_error(&c);
+        code = client_status(&c) == 0 ? output_finish() : FAIL("%s", client_error(&c));
     }
     buf_fini(&link);
     client_close(&c);

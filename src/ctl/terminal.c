@@ -15,11 +15,8 @@
 
 static bool terminal_is_control(unsigned code)
 {
-    static const unsigned ranges[][2] = {{0x00, 0x1F}, {0x7F, 0x9F}, {0x202A, 0x202E}, {0x2066, 0x2069}};
-    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++)
-        if (code >= ranges[i][0] && code <= ranges[i][1])
-            return true;
-    return false;
+    return code <= 0x1F || (code >= 0x7F && code <= 0x9F) || (code >= 0x202A && code <= 0x202E) ||
+           (code >= 0x2066 && code <= 0x2069);
 }
 
 static unsigned terminal_code_point(struct span character)
@@ -129,15 +126,10 @@ int usage_error(const char *format, ...)
     return EXIT_USAGE;
 }
 
-int memory_error(void)
-{
-    return FAIL("out of memory");
-}
-
 int settings_error(int err, struct buf *error)
 {
     const char *text = err == -EINVAL ? buf_c_str(error) : NULL;
-    int code = text != NULL ? usage_error("%s", text) : memory_error();
+    int code = text != NULL ? usage_error("%s", text) : FAIL("out of memory");
     buf_fini(error);
     return code;
 }

@@ -44,9 +44,6 @@ int settings_error(int err, struct buf *error);
 struct options;
 int setting_error(const struct options *o, const char *name, const char *what);
 
-/* Returns EXIT_FAILED. */
-int memory_error(void);
-
 /* The "s" after any number but one. */
 static inline const char *plural(int64_t count)
 {
