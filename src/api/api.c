@@ -230,8 +230,6 @@ static bool api_is_within_rate(struct call *call, enum auth_outcome outcome)
     struct rate_limit *l = a->options.rate_limit;
     const struct digest *key = &call->params.cache.key;
     bool valid = outcome == AUTH_VALID;
-    if (l == NULL)
-        return true;
     if (call->rate.outcome == RATE_NONE && outcome != AUTH_INVALID)
         call->rate = rate_limit_count(l, key, valid, call->exchange->began_ns);
     if (call->rate.outcome == RATE_UNCOUNTED)
@@ -277,7 +275,7 @@ static void api_on_result(void *arg, const struct cache_result *result)
     metric_add(&a->options.metrics->auth_total[outcome], 1);
     if (outcome == AUTH_INVALID)
         params_erase_key(&call->params);
-    if (!api_is_within_rate(call, outcome)) {
+    if (a->options.rate_limit != NULL && !api_is_within_rate(call, outcome)) {
         blob_unref(result->body);
         return;
     }
@@ -300,7 +298,7 @@ static void api_query_cache(struct call *call)
     call->has_key = true;
     call->request.done = api_on_result;
     call->request.arg = call;
-    if (!api_is_within_rate(call, AUTH_UNAVAILABLE))
+    if (call->api->options.rate_limit != NULL && !api_is_within_rate(call, AUTH_UNAVAILABLE))
         return;
     if (cache_get(call->api->options.cache, &call->request, &call->params.cache, &result))
         api_on_result(call, &result);

@@ -17,7 +17,7 @@ static int body_init_hmget(struct commands *c, enum channel_shape shape)
 {
     unsigned fields = channel_shape_fields(shape);
     struct buf *text = &c->hmget[shape].text;
-    command_begin(text, 2 + (size_t)__builtin_popcount(fields));
+    command_begin(text, 2 + channel_shape_count(shape));
     command_add(text, SPAN("HMGET"));
     c->hmget[shape].head = text->len;
     for (; fields != 0; fields &= fields - 1)
@@ -134,7 +134,7 @@ enum value_state body_parse_row(const struct redis_reply *reply, enum channel_sh
 {
     unsigned fields = channel_shape_fields(shape);
     *row = (struct channel_row){0};
-    if (reply->type != REPLY_ARRAY || reply->elements != (size_t)__builtin_popcount(fields))
+    if (reply->type != REPLY_ARRAY || reply->elements != channel_shape_count(shape))
         return VALUE_INVALID;
     const struct redis_reply *value = reply_first(reply);
     for (; fields != 0; fields &= fields - 1, value++) { /* an array ends it */

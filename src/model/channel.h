@@ -60,6 +60,13 @@ static inline unsigned channel_shape_fields(enum channel_shape shape)
 #undef CHANNEL_BIT
 }
 
+/* Both numbers are constants. */
+static inline size_t channel_shape_count(enum channel_shape shape)
+{
+    return shape == CHANNEL_CARD ? CHANNEL_FIELD_COUNT
+                                 : (size_t)__builtin_popcount(channel_shape_fields(CHANNEL_SUMMARY));
+}
+
 /* The stored text of each field, borrowed; absent where Redis holds none. */
 struct channel_row {
     struct span value[CHANNEL_FIELD_COUNT];
