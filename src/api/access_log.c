@@ -12,18 +12,14 @@ static int access_log_parse_percent(struct span text, int *share)
 {
     if (text.len == 0 || text.data[text.len - 1] != '%')
         return -EINVAL;
-    struct span number = {text.data, text.len - 1};
-    struct span whole = {number.data, span_find(number, '.')};
-    struct span places = span_skip(number, whole.len); /* with the point */
+    struct span places = {text.data, text.len - 1};
+    struct span whole = span_cut(&places, '.');
     int64_t value = 0;
-    if (parse_int64(whole, &value) != 0 || value < 0 || value > 100 || places.len == 1 || places.len > 3)
+    if (parse_int64(whole, &value) != 0 || value < 0 || value > 100 || places.len > 2 ||
+        (places.data != NULL && places.len == 0) || !span_all(places, ascii_is_digit))
         return -EINVAL;
-    value *= 100;
-    for (size_t i = 1, unit = 10; i < places.len; i++, unit /= 10) {
-        if (!ascii_is_digit(places.data[i]))
-            return -EINVAL;
-        value += (int64_t)unit * (places.data[i] - '0');
-    }
+    for (size_t i = 0; i < 2; i++)
+        value = value * 10 + (i < places.len ? places.data[i] - '0' : 0);
     *share = (int)value;
     return value > 0 && value <= ACCESS_LOG_ALL ? 0 : -EINVAL;
 }

@@ -5,15 +5,15 @@
 #include "base/hash.h"
 #include "base/span.h"
 
-/* What is logged: nothing, or the errors, which are the statuses from 400 on, and a share of the other
- * responses, in hundredths of a percent. */
+/* Nothing, or the errors (statuses from 400 on) and a share of the other responses, in hundredths of a
+ * percent. */
 enum { ACCESS_LOG_OFF = -1, ACCESS_LOG_ERRORS = 0, ACCESS_LOG_ALL = 100 * 100 };
 
 /* Parses "off", "errors", "all", or a share from "0.01%" to "100%". Returns 0 or -EINVAL. */
 int access_log_parse(struct span text, int *share) __attribute__((warn_unused_result));
 
 /* True if a response with this status is logged, where the log is not off. Each response of a share is drawn
- * by itself, from the series of *random (hash.h): no client, connection or order of requests is preferred. */
+ * by itself, from the series of *random (hash.h). */
 static inline bool access_log_wants(int share, int status, uint64_t *random)
 {
     return status >= 400 || random_next(random) % ACCESS_LOG_ALL < (uint64_t)share;
@@ -29,8 +29,7 @@ struct access_log_budget {
     uint64_t suppressed;
 };
 
-/* True if this refused request is logged; *suppressed is then the number of requests that were not, since the
- * last one. */
+/* True if this refused request is logged; *suppressed is then how many were not, since the last one. */
 bool access_log_spend(struct access_log_budget *budget, uint64_t now_ns, uint64_t *suppressed);
 
 /* Of a traceparent field; both absent when it is not valid (W3C Trace Context, "Versioning of traceparent").
@@ -43,8 +42,7 @@ struct trace_ids trace_ids_parse(struct span traceparent);
 /* True for 1 to 128 characters of A-Z a-z 0-9 _ . - : such a request id is echoed and logged. */
 bool request_id_valid(struct span id);
 
-/* Makes a request id of pseudo-random hexadecimal digits, which is in `out`. *random is a state of
- * random_next (hash.h). */
+/* Makes a request id, which is in `out`, of the series of *random (hash.h). */
 enum { REQUEST_ID_LEN = 32 };
 struct span request_id_make(uint64_t *random, char out[REQUEST_ID_LEN]);
 

@@ -1,5 +1,5 @@
 /* Cross-origin requests of browsers (the CORS protocol of the Fetch standard). The origins that are allowed
- * are a list that is separated by commas, or "*" for all. Without origins CORS is off. */
+ * are a list with commas between, or "*". */
 #ifndef API_CORS_H
 #define API_CORS_H
 
@@ -17,7 +17,7 @@ const char *cors_origins_error(struct span origins, struct span *which);
  */
 void cors_add_fields(struct span origins, const struct http_request *request, struct http_response *r);
 
-/* Adds the further fields of the response to a preflight request. */
+/* The further fields of the response to a preflight request. */
 void cors_add_preflight_fields(struct span origins, const struct http_request *request,
                                struct http_response *r);
 

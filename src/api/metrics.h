@@ -1,8 +1,5 @@
-/*
- * The metrics of requests: by route and status, their durations, and outcomes of key checks. A struct per
- * worker, written by that worker alone; the admin listener reads and adds them up. By the name of the API
- * key there is one struct, in which all workers count.
- */
+/* The metrics of requests, in a struct per worker; those by the name of the API key in one, in which all
+ * workers count. */
 #ifndef API_METRICS_H
 #define API_METRICS_H
 
@@ -13,7 +10,6 @@
 
 #include <pthread.h>
 
-/* The outcome of the key check. */
 enum auth_outcome {
     AUTH_VALID,
     AUTH_MISSING,
@@ -47,13 +43,10 @@ extern const struct metric request_metrics_by_status;
 /* `duration_ns`: from the complete request to its response. */
 void request_metrics_count(struct request_metrics *t, enum route route, int status, uint64_t duration_ns);
 
-/*
- * --- By the name of the API key, if the key is valid or has expired: by the class of the status, and how
- * many were refused because the key has expired (401) or is over its rate (429). The number of names is
- * bounded: all further names count as "other". A name keeps its place for as long as the process runs ---
- */
+/* --- By the name of the API key, if the key is valid or has expired --- */
 
-/* The first two places are those of keys without a name, and of "other". */
+/* The first two places are those of keys without a name, and of "other", as which further names count. A name
+ * keeps its place for as long as the process runs. */
 enum { KEY_METRICS_NAMES = 200, KEY_METRICS_PLACES = 2 + KEY_METRICS_NAMES };
 
 /* The classes of statuses: 200, 300, 400, and 500 and above; and the reasons of a refusal. */
@@ -71,10 +64,9 @@ struct key_metrics {
 struct key_metrics *key_metrics_new(void);
 void key_metrics_free(struct key_metrics *m);
 
-/* The key is known. From any thread. */
+/* From any thread; the key is known. */
 void key_metrics_count(struct key_metrics *m, const struct api_key_name *name, int status);
 
-/* Writes the Prometheus text format. */
 void key_metrics_write(struct buf *out, const struct key_metrics *m);
 
 #endif

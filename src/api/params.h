@@ -1,7 +1,4 @@
-/*
- * From an HTTP request to a cache query: the route, the API key, the parameters of the route. The key is the
- * header field X-Api-Key or, when that is not sent, the query parameter api_key (docs/contract.md).
- */
+/* From an HTTP request to a cache query: the route, the API key, the parameters of the route. */
 #ifndef API_PARAMS_H
 #define API_PARAMS_H
 
@@ -11,15 +8,11 @@
 #include "http/exchange.h"
 #include "model/link.h"
 
-/* --- Routes --- */
-
 /* The routes that need no key come first; a setting makes the OpenAPI document need one. */
 enum route { ROUTE_NONE, ROUTE_OPENAPI, ROUTE_LIST, ROUTE_CARD_BY_ID, ROUTE_CARD_BY_LINK, ROUTE_COUNT };
 
 /* Their names in logs and metrics. */
 #define ROUTE_NAMES "other", "openapi", "list", "card_by_id", "card_by_link"
-
-/* --- Keys --- */
 
 /*
  * The digests of recently used keys: SHA-256 would be a large part of the cost of a request. A key has one
@@ -33,8 +26,6 @@ struct digest_cache_entry {
     char key[DIGEST_CACHE_KEY_MAX];
     struct digest digest;
 };
-
-/* --- Parameters --- */
 
 struct params {
     struct cache_query cache;

@@ -23,7 +23,6 @@ struct bucket {
     uint64_t full; /* when it is */
 };
 
-/* All zero at first. */
 struct bucket_set {
     uint64_t latest; /* time at which a thread gave a bucket to another key */
     struct bucket bucket[RATE_LIMIT_WAYS];
@@ -38,8 +37,6 @@ struct rate_limit {
     pthread_mutex_t lock[LOCKS]; /* that of a set by the number of the set */
     struct bucket_set set[];
 };
-
-/* --- the policy --- */
 
 /* In seconds; 0 for another unit. */
 static uint32_t rate_limit_window_of(struct span unit)
@@ -60,25 +57,19 @@ const char *rate_policy_parse(struct span text, struct rate_policy *out)
 {
     static const struct span prefix = {"burst=", 6};
     struct rate_policy p = {0};
-    struct span burst = text;
-    struct span unit = span_cut(&burst, ',');
+    struct span rest = text;
+    struct span unit = span_cut(&rest, ',');
     struct span requests = span_cut(&unit, '/');
-    bool valid = text.len == 0;
-    if (!valid) {
-        p.window_s = rate_limit_window_of(unit);
-        valid = p.window_s != 0 && rate_limit_parse_number(requests, &p.requests);
-        p.burst = p.requests;
-    }
-    if (valid && burst.data != NULL)
-        valid = span_starts_with(burst, prefix) &&
-                rate_limit_parse_number(span_skip(burst, prefix.len), &p.burst);
-    if (!valid)
+    struct span burst = rest.data == NULL                ? requests
+                        : span_starts_with(rest, prefix) ? span_skip(rest, prefix.len)
+                                                         : SPAN_ABSENT;
+    p.window_s = rate_limit_window_of(unit);
+    if (text.len > 0 && (p.window_s == 0 || !rate_limit_parse_number(requests, &p.requests) ||
+                         !rate_limit_parse_number(burst, &p.burst)))
         return "a rate such as 100/s, 6000/m or 100/s,burst=200 is expected, of 1 to 1000000 requests";
     *out = p;
     return NULL;
 }
-
-/* --- times --- */
 
 static uint64_t rate_limit_round_up(uint64_t n, uint64_t unit)
 {
@@ -93,7 +84,6 @@ static uint64_t rate_limit_tag_of(const struct rate_limit *l, const struct diges
     return hash != 0 ? hash : 1;
 }
 
-/* The bucket of the tag; NULL where it has none. */
 static struct bucket *rate_limit_find(struct bucket_set *s, uint64_t tag)
 {
     for (int i = 0; i < RATE_LIMIT_WAYS; i++)
@@ -113,7 +103,6 @@ static struct bucket *rate_limit_insert(struct bucket_set *s, uint64_t tag, uint
     return NULL;
 }
 
-/* Counts a request in the bucket. */
 static struct rate_result rate_limit_count_in(const struct rate_limit *l, struct bucket *b, uint64_t now)
 {
     uint64_t ahead = b->full > now ? b->full - now : 0; /* until the bucket is full */

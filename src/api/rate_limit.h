@@ -13,8 +13,6 @@
 #include "base/digest.h"
 #include "http/response.h"
 
-/* --- The policy --- */
-
 enum { RATE_REQUESTS_MAX = 1000000 };
 
 struct rate_policy {
@@ -29,12 +27,10 @@ struct rate_policy {
  */
 const char *rate_policy_parse(struct span text, struct rate_policy *out);
 
-/* --- The buckets --- */
-
 struct rate_limit;
 
-/* Buckets of one set, and sets of a process: 114,688 buckets in 2 MiB. The system allocates only the pages
- * that are used. */
+/* Buckets of one set, and sets of a process: 114,688 buckets in 2 MiB, of which the system allocates the
+ * pages that are used. */
 enum { RATE_LIMIT_WAYS = 7, RATE_LIMIT_SETS = 16384 };
 
 /* `sets` is a power of two, `policy` not empty. Owned by the caller; NULL without memory. */
@@ -54,16 +50,11 @@ struct rate_result {
     uint32_t wait_s;    /* both: seconds until there is one more, rounded up, at least 1 */
 };
 
-/*
- * Counts a request of a key. `valid`: the key is known to be valid, and gets a bucket if it has none.
- * Otherwise a key without one is RATE_NONE.
- */
+/* Counts a request of a key. `valid`: the key is known to be valid, and gets a bucket if it has none. */
 struct rate_result rate_limit_count(struct rate_limit *l, const struct digest *key, bool valid, uint64_t now);
 
 /* The key is no longer valid: removes its bucket. */
 void rate_limit_remove(struct rate_limit *l, const struct digest *key);
-
-/* --- The fields of a response --- */
 
 /* Adds RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers-10), and Retry-After to a request
  * that is refused; nothing to one that was not counted. */

@@ -8,8 +8,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* --- errors --- */
-
 static const struct {
     int status;
     struct span text; /* needs no escapes */
@@ -76,8 +74,6 @@ static struct blob *api_response_code(const struct blob *plain, enum coding codi
     free(out);
     return coded;
 }
-
-/* --- both --- */
 
 int api_bodies_init(struct api_bodies *b, struct span base_path)
 {

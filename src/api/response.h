@@ -1,7 +1,4 @@
-/*
- * Parts of responses that do not come from Redis: bodies that never change, which are the errors of the API,
- * in one table, and its OpenAPI description; and the Link field of a list page.
- */
+/* What of responses does not come from Redis: errors, the OpenAPI description, the Link field of a page. */
 #ifndef API_RESPONSE_H
 #define API_RESPONSE_H
 
@@ -44,8 +41,8 @@ enum api_error {
 struct api_bodies {
     struct blob *error[API_ERROR_COUNT];
 
-    /* docs/openapi.json, which is part of the program, in each content coding and with entity tags. It is
-     * compressed at the start, so that a request for it costs no more than one for a cached page. */
+    /* docs/openapi.json, with entity tags. It is compressed at the start, so that a request for it costs no
+     * more than one for a cached page. */
     struct blob *openapi[CODINGS];
 };
 

@@ -4,12 +4,6 @@
  * The queue of lines is bounded: if the file descriptor blocks, lines are dropped and counted, and no caller
  * waits. The access log has a third of the queue, so that its lines do not displace others. The sink is the
  * only mutable global of the program. API keys are never logged.
- *
- *     struct log_line line;
- *     if (log_begin(&line, LOG_INFO, "redis connected")) {
- *         log_int(&line, "worker", 1);
- *         log_end(&line);
- *     }
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
@@ -63,7 +57,7 @@ struct log_reasons {
     } recent[LOG_REASONS_MAX];
 };
 
-/* True if the reason must be logged now, by the monotonic clock; it is then recorded as logged. */
+/* True if the reason must be logged now; it is then recorded as logged. */
 bool log_reason_is_due(struct log_reasons *reasons, const char *reason, uint64_t now_ms);
 
 #endif

@@ -22,8 +22,6 @@
 #include <assert.h>
 #include <stdatomic.h>
 
-/* --- values; written by the owning thread alone, read by any --- */
-
 static inline void metric_add(_Atomic uint64_t *m, uint64_t n)
 {
     uint64_t now = atomic_load_explicit(m, memory_order_relaxed);
@@ -47,8 +45,6 @@ static inline uint64_t metric_get(const _Atomic uint64_t *m)
     return atomic_load_explicit(m, memory_order_relaxed);
 }
 
-/* --- histograms --- */
-
 enum { HISTOGRAM_BUCKETS = 16 };
 
 /* A reader may see an observation in its bucket and not yet in the sum. */
@@ -58,8 +54,6 @@ struct histogram {
 };
 
 void histogram_observe(struct histogram *h, uint64_t ns);
-
-/* --- loop lag --- */
 
 /* Iterations of an event loop: from the first callback that reports its beginning to the next poll. */
 struct loop_lag {
@@ -111,7 +105,6 @@ struct metric_label {
     size_t count;
 };
 
-/* A row of a table as its descriptor: where the values are in the struct that holds them. */
 struct metric {
     const char *name; /* as exposed */
     enum metric_kind kind;

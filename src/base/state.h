@@ -1,12 +1,5 @@
-/*
- * The states of a module: an enum, a table of the states that may follow each, and one function, named
- * `<module>_enter`, through which every change passes.
- *
- *     static const unsigned NEXT[] = {
- *         [OPEN] = STATE(SHUT),
- *         [SHUT] = STATE(OPEN) | STATE(LOCKED),
- *     };
- */
+/* The states of a module: an enum, a table of the states that may follow each (STATE(SHUT) | STATE(LOCKED)),
+ * and one function, named `<module>_enter`, through which every change passes. */
 #ifndef BASE_STATE_H
 #define BASE_STATE_H
 

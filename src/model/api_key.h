@@ -53,7 +53,6 @@ static inline struct span api_key_name_span(const struct api_key_name *name)
     return name->len < 0 ? SPAN_ABSENT : (struct span){name->text, (size_t)name->len};
 }
 
-/* True for 1 to API_KEY_NAME_MAX of the characters above. */
 static inline bool api_key_name_valid(struct span name)
 {
     return name_valid(name, API_KEY_NAME_MAX);

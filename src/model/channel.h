@@ -1,10 +1,9 @@
 /*
- * A channel as stored in Redis and as served by the API (docs/contract.md, "Resources and their fields"): the
- * only place that knows the field names, their types and their order, and the response bodies around them.
+ * A channel as stored in Redis and as served by the API: the names, types and order of its fields, and the
+ * response bodies around them.
  *
- * Redis holds text; each value is written according to its type. An absent value becomes null (the history:
- * {}). A value that does not parse is treated as absent and reported, so that one bad value never breaks a
- * response.
+ * Redis holds text. An absent value becomes null (the history: {}), and one that does not parse is treated as
+ * absent and reported, so that it never breaks a response.
  */
 #ifndef MODEL_CHANNEL_H
 #define MODEL_CHANNEL_H

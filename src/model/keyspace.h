@@ -1,8 +1,4 @@
-/*
- * The names of the Redis keys (docs/schema.md describes them for loaders).
- *
- * All keys share one prefix, so that several catalogues fit in one Redis.
- */
+/* The names of the Redis keys (docs/schema.md), which share one prefix. */
 #ifndef MODEL_KEYSPACE_H
 #define MODEL_KEYSPACE_H
 
