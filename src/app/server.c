@@ -59,7 +59,6 @@ struct server {
     struct http_server *admin;
     struct buf admin_body;             /* of its current response */
     struct http_metrics admin_metrics; /* not exposed */
-    struct loop_lag loop_lag;          /* the main loop's; not exposed */
 };
 
 /* --- metrics --- */
@@ -172,7 +171,6 @@ static int server_admin_open(struct server *s)
     const struct http_server_options options = {
         .handler = {.arg = s, .handle = server_handle},
         .metrics = &s->admin_metrics,
-        .loop_lag = &s->loop_lag,
         .limits = s->shared.config->values.http,
         .listener = s->admin_listener,
         .for_checks = true,

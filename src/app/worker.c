@@ -27,8 +27,6 @@ struct worker {
     uv_thread_t thread;
     uv_async_t wake;
     uv_timer_t tick;
-    uv_check_t after_poll; /* runs when the sockets were polled */
-    uv_prepare_t before_poll;
     struct cache *cache;
     struct api *api;
     struct http_server *server;
@@ -50,7 +48,7 @@ static const struct metric TABLE[] = {
     API_METRICS(API_ROW)
     REDIS_METRICS(REDIS_ROW)
     CACHE_METRICS(CACHE_ROW)
-    METRIC_ROW(struct worker_metrics, loop_lag.iterations, loop_lag_seconds, histogram,
+    METRIC_ROW(struct worker_metrics, loop_lag, loop_lag_seconds, histogram,
                "Duration of an iteration of a worker's event loop: everything else on the worker waits for it.")
 };
 /* clang-format on */
@@ -84,19 +82,6 @@ static void worker_on_tick(uv_timer_t *tick)
 {
     struct worker *w = tick->data;
     atomic_store_explicit(&w->status.ticked_ms, clock_now_ms(), memory_order_relaxed);
-}
-
-/* Counts iterations of timers and close callbacks, which no socket event begins. */
-static void worker_after_poll(uv_check_t *check)
-{
-    struct worker *w = check->data;
-    loop_lag_begin(&w->status.metrics.loop_lag);
-}
-
-static void worker_before_poll(uv_prepare_t *prepare)
-{
-    struct worker *w = prepare->data;
-    loop_lag_end(&w->status.metrics.loop_lag);
 }
 
 /* Without memory the main thread offers them again. */
@@ -149,7 +134,6 @@ static int worker_make_cache(struct worker *w, struct redis_config *redis)
         .keyspace = &c->keyspace,
         .metrics = &w->status.metrics.cache,
         .redis_metrics = &w->status.metrics.redis,
-        .loop_lag = &w->status.metrics.loop_lag,
         .settings = c->values.cache,
         .checks_eviction = w->number == 0,
         .stale_keys_limit_ms = (uint64_t)c->stale_keys_limit,
@@ -182,7 +166,6 @@ static int worker_make_server(struct worker *w)
     const struct http_server_options options = {
         .handler = api_handler(w->api),
         .metrics = &w->status.metrics.http,
-        .loop_lag = &w->status.metrics.loop_lag,
         .limits = v->http,
         .listener = w->shared->listener,
         .number = w->number,
@@ -193,13 +176,8 @@ static int worker_make_server(struct worker *w)
 
 static int worker_make_parts(struct worker *w, struct redis_config *redis)
 {
-    (void)uv_timer_init(&w->loop, &w->tick); /* cannot fail, nor can the next two */
-    (void)uv_check_init(&w->loop, &w->after_poll);
-    (void)uv_prepare_init(&w->loop, &w->before_poll);
-    w->wake.data = w->tick.data = w->after_poll.data = w->before_poll.data = w;
-    (void)uv_check_start(&w->after_poll, worker_after_poll);
-    /* Started first, so it runs last: behind what the cache sends. */
-    (void)uv_prepare_start(&w->before_poll, worker_before_poll);
+    (void)uv_timer_init(&w->loop, &w->tick); /* cannot fail */
+    w->wake.data = w->tick.data = w;
     (void)uv_timer_start(&w->tick, worker_on_tick, 0, TICK_MS);
     int err = uv_async_init(&w->loop, &w->wake, worker_on_wake);
     if (err == 0)
@@ -214,6 +192,7 @@ static int worker_make_parts(struct worker *w, struct redis_config *redis)
 static void worker_run(void *arg)
 {
     struct worker *w = arg;
+    loop_measure(&w->status.metrics.loop_lag);
     (void)uv_run(&w->loop, UV_RUN_DEFAULT);
     worker_close(w);
 }

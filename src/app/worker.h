@@ -25,7 +25,7 @@ struct worker_metrics {
     struct request_metrics requests;
     struct redis_metrics redis;
     struct cache_metrics cache;
-    struct loop_lag loop_lag;
+    struct histogram loop_lag;
 };
 
 /* Adds `from` to `to`, which belongs to the caller. */

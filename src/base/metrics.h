@@ -17,7 +17,6 @@
 #define BASE_METRICS_H
 
 #include "base/buf.h"
-#include "base/clock.h"
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -54,33 +53,6 @@ struct histogram {
 };
 
 void histogram_observe(struct histogram *h, uint64_t ns);
-
-/* Iterations of an event loop: from the first callback that reports its beginning to the next poll. */
-struct loop_lag {
-    struct histogram iterations;
-    uint64_t began_ns; /* 0: nothing was done in this iteration */
-};
-
-static inline void loop_lag_begin_at(struct loop_lag *l, uint64_t now_ns)
-{
-    if (l->began_ns == 0)
-        l->began_ns = now_ns;
-}
-
-static inline void loop_lag_begin(struct loop_lag *l)
-{
-    if (l->began_ns == 0)
-        l->began_ns = clock_now_ns();
-}
-
-static inline void loop_lag_end(struct loop_lag *l)
-{
-    if (l->began_ns == 0)
-        return;
-    uint64_t now_ns = clock_now_ns();
-    histogram_observe(&l->iterations, now_ns > l->began_ns ? now_ns - l->began_ns : 0);
-    l->began_ns = 0;
-}
 
 enum metric_kind { METRIC_counter, METRIC_gauge, METRIC_gauge_max, METRIC_histogram };
 

@@ -579,7 +579,6 @@ static void cache_key_changed(struct cache *c, struct span key)
 {
     int64_t id = 0;
     struct span card = keyspace_rest(c->options.keyspace, key, KEYSPACE_CARD);
-    loop_lag_begin(c->options.loop_lag);
     metric_add(&c->options.metrics->cache_invalidations_total, 1);
     if (card.data != NULL) {
         if (parse_int64(card, &id) == 0)
@@ -671,7 +670,6 @@ static int cache_open_session(struct cache *c, uv_loop_t *loop)
     const struct redis_session_options options = {
         .client_name = o->client_name,
         .metrics = o->redis_metrics,
-        .loop_lag = o->loop_lag,
         .stale_limit_ms = MIN(o->settings.stale_limit_ms, o->stale_keys_limit_ms),
         .tracking = cache_tracking(o),
         .on_handshake_done = cache_on_handshake_done,
@@ -703,7 +701,6 @@ static int cache_init_parts(struct cache *c)
     c->parts = (struct cache_parts){
         .keyspace = o->keyspace,
         .metrics = o->metrics,
-        .loop_lag = o->loop_lag,
         .stream = &c->stream,
         .entries = &c->entries,
         .keys = &c->keys,

@@ -60,7 +60,6 @@ struct cache_options {
     const struct keyspace *keyspace;
     struct cache_metrics *metrics;
     struct redis_metrics *redis_metrics;
-    struct loop_lag *loop_lag;
     struct cache_settings settings; /* with the size for this cache, and without `stale_keys_limit` */
     uint64_t stale_keys_limit_ms;   /* how long API keys may be served then; limited by stale_limit_ms */
     bool checks_eviction;           /* log of each connection whether Redis may evict keys: one worker does */

@@ -20,7 +20,6 @@ enum { REPEATS_MAX = 8 };
 struct cache_parts {
     const struct keyspace *keyspace;
     struct cache_metrics *metrics;
-    struct loop_lag *loop_lag;
     struct redis_session *session;
     struct stream *stream; /* changed by stream.c */
     struct entries *entries;

@@ -255,7 +255,6 @@ static void http_connection_close(struct http_connection *c)
 {
     if (c->state == CLOSING)
         return;
-    loop_lag_begin(c->server->options.loop_lag);
     bool waiting = c->state == WAITING;
     http_connection_enter(c, CLOSING);
     http_connection_clear_deadline(c);
@@ -394,7 +393,6 @@ static void http_connection_handle(struct http_connection *c, int status)
         metric_add(&c->server->options.metrics->requests_rejected_total, 1);
     }
     x->began_ns = clock_now_ns();
-    loop_lag_begin_at(c->server->options.loop_lag, x->began_ns);
     http_connection_enter(c, HANDLING);
     handler->handle(handler->arg, x, status);
     assert(status == 0 || c->state == ENDING);
@@ -705,7 +703,6 @@ static void http_server_on_inbox(uv_poll_t *inbox, int status, int events)
     struct http_accepted accepted[OPENINGS];
     if (status != 0)
         return;
-    loop_lag_begin(s->options.loop_lag);
     int count = http_listener_receive(s->options.listener, s->options.number, accepted, OPENINGS);
     for (int i = 0; i < count; i++)
         http_server_admit(s, &accepted[i]);

@@ -56,7 +56,6 @@ struct http_limits {
 struct http_server_options {
     struct http_handler handler;
     struct http_metrics *metrics; /* borrowed, as are all pointers here */
-    struct loop_lag *loop_lag;
     struct http_limits limits;
     struct http_listener *listener;
     int number;                                /* of this server there; from 0 */

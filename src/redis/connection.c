@@ -767,8 +767,6 @@ static bool redis_connection_read_available(struct redis_connection *c)
 {
     uint64_t began_ns = clock_now_ns();
     bool enough = false;
-    if (c->options.shared->loop_lag != NULL)
-        loop_lag_begin_at(c->options.shared->loop_lag, began_ns);
     c->reading = true;
     for (size_t total = 0; !enough;) {
         uint64_t read_ms = clock_boot_ms();

@@ -63,7 +63,6 @@ struct redis_tracking {
 /* What the connections of one client have in common. */
 struct redis_shared {
     const char *client_name;              /* shown by CLIENT LIST; borrowed */
-    struct loop_lag *loop_lag;            /* of the loop on which they live, borrowed; NULL: not measured */
     struct redis_replication replication; /* what they have seen of replicas */
     struct log_reasons denials;           /* refused commands that were logged */
 };

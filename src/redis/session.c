@@ -898,7 +898,7 @@ int redis_session_new(uv_loop_t *loop, const struct redis_session_options *optio
     if (s == NULL)
         return -ENOMEM;
     s->options = *options;
-    s->shared = (struct redis_shared){.client_name = options->client_name, .loop_lag = options->loop_lag};
+    s->shared = (struct redis_shared){.client_name = options->client_name};
     s->loop = loop;
     s->turn = (unsigned)random_seed(s);
     s->current = session_new_backend(s, config, false);

@@ -55,7 +55,6 @@ enum redis_send {
 struct redis_session_options {
     const char *client_name;       /* shown by CLIENT LIST */
     struct redis_metrics *metrics; /* of this session alone */
-    struct loop_lag *loop_lag;     /* the lag of the loop on which it lives */
     uint64_t stale_limit_ms; /* a replica of another master than the named one is used as long, or for 5 s */
     struct redis_tracking tracking;
     /* As in connection.h, of the connection in use or of the next one. */

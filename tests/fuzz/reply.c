@@ -148,7 +148,6 @@ static struct harness {
     struct keyspace keyspace;
     struct cache_metrics metrics;
     struct redis_metrics redis_metrics;
-    struct loop_lag loop_lag;
     struct cache *cache;
     int server;       /* the server's end of the connection; -1: none */
     int handshake;    /* parts that it did, and nothing else so far; -1: something else */
@@ -406,7 +405,6 @@ static void begin(void)
         .keyspace = &w.keyspace,
         .metrics = &w.metrics,
         .redis_metrics = &w.redis_metrics,
-        .loop_lag = &w.loop_lag,
         .settings = {.request_timeout_ms = REQUEST_TIMEOUT_MS,
                      .cache_size = CACHE_BYTES,
                      .stale_limit_ms = 30000},

@@ -114,7 +114,6 @@ void cache_cancel(struct cache_request *request)
 
 static uv_loop_t loop;
 static struct http_metrics metrics;
-static struct loop_lag loop_lag;
 static struct request_metrics request_metrics;
 static struct http_server *server;
 static struct http_listener *listener;
@@ -168,7 +167,6 @@ static void start_server(void)
         .number = 1, /* 0 does not exist, and passes the connections on */
         .handler = api_handler(api),
         .metrics = &metrics,
-        .loop_lag = &loop_lag,
         .limits.head_max = HEAD_MAX,
         .limits.body_max = BODY_MAX,
         .limits.head_timeout_ms = 60000,

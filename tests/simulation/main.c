@@ -35,7 +35,6 @@ static void *totals;
 
 static struct cache_metrics cache_metrics;
 static struct redis_metrics redis_metrics[CASE_WORKERS_MAX];
-static struct loop_lag loop_lag;
 
 static void on_connection(void *arg, bool ready)
 {
@@ -66,7 +65,6 @@ static struct cache *open_cache(uv_loop_t *loop, struct redis_config *config, co
         .keyspace = keyspace,
         .metrics = &cache_metrics,
         .redis_metrics = &redis_metrics[number],
-        .loop_lag = &loop_lag,
         .settings = {.request_timeout_ms = s->request_timeout_ms,
                      .cache_size = s->cache_size,
                      .tracking = s->broadcast ? CACHE_TRACKING_BROADCAST : CACHE_TRACKING_KEYS,

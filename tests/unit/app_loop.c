@@ -6,8 +6,10 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "unit/check.h"
 
 /*
@@ -59,4 +61,33 @@ TEST_CASE(io_uring_is_denied_so_that_libuv_adds_descriptors_by_epoll_ctl)
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void sleep_once(uv_timer_t *timer)
+{
+    bool *slept = timer->data;
+    if (*slept)
+        (void)uv_timer_stop(timer);
+    else
+        (void)nanosleep(&(struct timespec){.tv_nsec = 60000000}, NULL);
+    *slept = true;
+}
+
+/* The first poll waits for 50 ms, which belong to no iteration. */
+TEST_CASE(iteration_is_observed_from_one_poll_to_the_next)
+{
+    struct histogram iterations = {0};
+    bool slept = false;
+    uv_loop_t loop;
+    uv_timer_t timer;
+    assert_int_equal(loop_open(&loop, 64), 0);
+    assert_int_equal(uv_timer_init(&loop, &timer), 0);
+    timer.data = &slept;
+    assert_int_equal(uv_timer_start(&timer, sleep_once, 50, 1), 0);
+    uint64_t began_ns = clock_now_ns();
+    loop_measure(&iterations);
+    assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
+    loop_measure(NULL);
+    loop_close(&loop);
+    assert_in_range(metric_get(&iterations.sum_ns), 60000000, clock_now_ns() - began_ns - 45000000);
 }

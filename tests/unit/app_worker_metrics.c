@@ -95,7 +95,7 @@ TEST_CASE(values_of_labels_lag_and_requests_are_summed_and_exposed)
                                         {.redis.redis_role = {[REDIS_ROLE_REPLICA] = 1}},
                                         {.redis.redis_role = {[REDIS_ROLE_REPLICA] = 1}}};
     metric_add(&workers[2].redis.redis_failovers_total[REDIS_FAILOVER_SLOT], 3);
-    histogram_observe(&workers[0].loop_lag.iterations, 1000);
+    histogram_observe(&workers[0].loop_lag, 1000);
     request_metrics_count(&workers[1].requests, ROUTE_CARD_BY_LINK, 200, 1000);
     metric_add(&workers[1].requests.auth_total[AUTH_UNAVAILABLE], 1);
     metric_add(&workers[1].requests.coded_responses_total[CODING_ZSTD - 1], 1);

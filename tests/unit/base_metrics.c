@@ -132,32 +132,6 @@ TEST_CASE(series_begin_at_0_or_with_their_first_event)
     assert_non_null(strstr(buf_c_str(&out), "\nchanneld_files{state=\"closed\"} 0\n"));
 }
 
-TEST_CASE(loop_iteration_is_observed_once_from_its_first_beginning)
-{
-    enum { LONG_AGO_NS = 10 };
-    struct loop_lag l = {0};
-    loop_lag_end(&l); /* nothing has begun */
-    assert_int_equal(l.iterations.sum_ns, 0);
-    loop_lag_begin_at(&l, LONG_AGO_NS);
-    loop_lag_begin(&l);
-    loop_lag_begin_at(&l, UINT64_MAX);
-    loop_lag_end(&l);
-    loop_lag_end(&l);
-    uint64_t lag = l.iterations.sum_ns;
-    assert_true(lag > 0 && lag <= clock_now_ns() - LONG_AGO_NS);
-    /* This machine is up for longer than 2.5 s. */
-    assert_int_equal(l.iterations.bucket[HISTOGRAM_BUCKETS - 1], 1);
-}
-
-TEST_CASE(loop_iteration_of_a_clock_that_goes_backwards_is_zero)
-{
-    struct loop_lag l = {0};
-    loop_lag_begin_at(&l, UINT64_MAX);
-    loop_lag_end(&l);
-    assert_int_equal(l.iterations.sum_ns, 0);
-    assert_int_equal(l.iterations.bucket[0], 1);
-}
-
 TEST_CASE(accumulation_sums_all_but_the_largest)
 {
     struct sample sum = {0};

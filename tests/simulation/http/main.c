@@ -23,7 +23,6 @@ struct totals {
 };
 
 struct scenario scenario;
-static struct loop_lag loop_lag;
 static void *totals;
 
 static unsigned below(unsigned n)
@@ -43,7 +42,6 @@ static void configure(unsigned faults)
     scenario.max_connections = has_fault(FAULT_LIMIT) ? 2 + (int)below(12) : STREAMS_MAX;
     scenario.options = (struct http_server_options){.handler = application_handler(),
                                                     .metrics = &scenario.metrics,
-                                                    .loop_lag = &loop_lag,
                                                     .limits.head_max = 100 + below(1000),
                                                     .limits.body_max = 20 + below(500),
                                                     .limits.head_timeout_ms = 500 + below(5000),
