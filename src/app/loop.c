@@ -114,19 +114,19 @@ void loop_measure(struct histogram *iterations)
 }
 
 /* Replace those of the C library for libuv, which has no callback between a poll and those of its events. */
-int epoll_pwait(int epfd, struct epoll_event *events, int room, int timeout, const sigset_t *mask)
+int epoll_pwait(int epfd, struct epoll_event *events, int maxevents, int timeout, const sigset_t *ss)
 {
     if (measured.began_ns != 0)
         histogram_observe(measured.iterations, clock_now_ns() - measured.began_ns);
-    int count = (int)syscall(SYS_epoll_pwait, epfd, events, room, timeout, mask, _NSIG / 8);
+    int count = (int)syscall(SYS_epoll_pwait, epfd, events, maxevents, timeout, ss, _NSIG / 8);
     if (measured.iterations != NULL)
         measured.began_ns = clock_now_ns();
     return count;
 }
 
-int epoll_wait(int epfd, struct epoll_event *events, int room, int timeout)
+int epoll_wait(int epfd, struct epoll_event *events, int maxevents, int timeout)
 {
-    return epoll_pwait(epfd, events, room, timeout, NULL);
+    return epoll_pwait(epfd, events, maxevents, timeout, NULL);
 }
 
 static void loop_on_event(uv_poll_t *poll, int status, int events)
