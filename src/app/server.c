@@ -176,11 +176,8 @@ static int server_admin_open(struct server *s)
         .for_checks = true,
     };
     int err = http_server_new(&s->loop, &options, &s->admin);
-    if (err == 0)
-        err = http_listener_open(s->admin_listener, &s->loop, &s->shared.config->admin_listen, -1);
-    if (err == 0)
-        http_listener_accept(s->admin_listener);
-    return err;
+    return err == 0 ? http_listener_open(s->admin_listener, &s->loop, &s->shared.config->admin_listen, -1)
+                    : err;
 }
 
 /* --- service manager --- */
@@ -402,8 +399,6 @@ static int server_start(struct server *s, struct redis_config *redis, struct buf
     err = server_make_workers(s, redis);
     if (err != 0)
         return err;
-    if (s->manager.listener < 0)
-        http_listener_accept(s->shared.listener);
     (void)uv_timer_start(&s->timer, server_on_timer, MIN(v->cache.request_timeout_ms, START_MAX_MS), 0);
     server_update_status(s);
     if (s->manager.fd >= 0)

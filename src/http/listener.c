@@ -331,12 +331,15 @@ int http_listener_open(struct http_listener *l, uv_loop_t *loop, const struct ad
     int err = fd >= 0 ? http_listener_set_connection_options(fd) : fd;
     if (err == 0)
         err = uv_poll_init(loop, &l->poll, fd);
-    if (err == 0) {
-        (void)uv_timer_init(loop, &l->pause); /* cannot fail */
-        l->poll.data = l->pause.data = l;
-        l->fd = fd;
-    } else if (fd >= 0 && !l->passed) {
-        close(fd);
+    if (err != 0) {
+        if (fd >= 0 && !l->passed)
+            close(fd);
+        return err;
     }
-    return err;
+    (void)uv_timer_init(loop, &l->pause); /* cannot fail */
+    l->poll.data = l->pause.data = l;
+    l->fd = fd;
+    if (!l->passed)
+        http_listener_accept(l);
+    return 0;
 }

@@ -28,7 +28,7 @@ void http_listener_free(struct http_listener *l);
 
 /*
  * Listens on the address, on which no other process may listen. Or uses the TCP socket `passed`, which stays
- * the caller's and which other processes may have, too; -1: there is none. Connections wait until
+ * the caller's and which other processes may have, too; -1: there is none. Connections to it wait until
  * http_listener_accept. Returns 0 or a negative errno (-EADDRINUSE, -EACCES ...). Once per listener.
  */
 int http_listener_open(struct http_listener *l, uv_loop_t *loop, const struct addr *address, int passed)

@@ -296,12 +296,12 @@ static void http_connection_on_written(uv_write_t *request, int status)
     http_output_end_write(request);
     assert(c->writing > 0);
     c->writing--;
-    if (c->state != CLOSING && status != 0) {
+    if (c->state == CLOSING)
+        return;
+    http_connection_clear_deadline(c); /* the next write has its own */
+    if (status != 0)
         http_connection_close(c);
-    } else if (c->state != CLOSING) {
-        http_connection_clear_deadline(c); /* the next write has its own */
-        http_connection_settle(c);
-    }
+    http_connection_settle(c);
 }
 
 /* Shuts down the sending side, and reads until the client closes its own. Where too many do, a request that

@@ -67,7 +67,6 @@ static void start(uv_loop_t *loop)
     if (http_listener_new(scenario.servers, scenario.max_connections, &scenario.listener) != 0 ||
         http_listener_open(scenario.listener, loop, &address, -1) != 0)
         trace_fail("no listener");
-    http_listener_accept(scenario.listener);
     scenario.options.listener = scenario.listener;
     for (int i = 0; i < scenario.servers; i++) {
         scenario.options.number = i;
