@@ -75,22 +75,14 @@ const struct buf *commands_key_count(struct commands *c)
     return commands_begin(c, SPAN("SCARD"), KEYSPACE_API_KEYS, 0);
 }
 
-static const struct buf *commands_begin_keys(struct commands *c, const struct buf *rest, size_t count)
-{
-    buf_clear(&c->command);
-    command_begin(&c->command, 2 + count);
-    buf_append_span(&c->command, buf_span(rest));
-    return &c->command;
-}
-
 const struct buf *commands_begin_infos(struct commands *c, size_t count)
 {
-    return commands_begin_keys(c, &c->infos, count);
+    return commands_begin(c, SPAN("HMGET"), KEYSPACE_API_KEY_INFO, count);
 }
 
 const struct buf *commands_begin_members(struct commands *c, size_t count)
 {
-    return commands_begin_keys(c, &c->members, count);
+    return commands_begin(c, SPAN("SMISMEMBER"), KEYSPACE_API_KEYS, count);
 }
 
 void commands_add_key(struct commands *c, const char digits[DIGEST_HEX_LEN])
@@ -107,24 +99,11 @@ const struct buf *commands_scan(struct commands *c, const char *cursor, int64_t 
     return &c->command;
 }
 
-static int body_init_keys(struct commands *c, struct buf *rest, struct span command, struct span name)
-{
-    command_add(rest, command);
-    buf_clear(&c->key);
-    keyspace_append(c->keyspace, &c->key, name);
-    command_add_buf(rest, &c->key);
-    return buf_error(rest);
-}
-
 int commands_init(struct commands *c, const struct keyspace *keyspace)
 {
     *c = (struct commands){.keyspace = keyspace};
     int err = body_init_hmget(c, CHANNEL_CARD);
-    if (err == 0)
-        err = body_init_hmget(c, CHANNEL_SUMMARY);
-    if (err == 0)
-        err = body_init_keys(c, &c->infos, SPAN("HMGET"), KEYSPACE_API_KEY_INFO);
-    return err != 0 ? err : body_init_keys(c, &c->members, SPAN("SMISMEMBER"), KEYSPACE_API_KEYS);
+    return err != 0 ? err : body_init_hmget(c, CHANNEL_SUMMARY);
 }
 
 /* --- channels and links --- */
@@ -219,28 +198,21 @@ void value_reports_invalid(struct value_reports *r, int64_t id, unsigned fields)
 void value_reports_key_info(struct value_reports *r, const struct digest *key)
 {
     enum { SHOWN = 8 };
-    struct log_line line;
     char digits[DIGEST_HEX_LEN];
     metric_add(&r->metrics->invalid_values_total, 1);
     digest_hex(key, digits);
-    if (!body_is_due(r, (int64_t)hash_bytes((struct span){digits, sizeof digits}, 0),
-                     VALUE_REPORT_KEY_INFO) ||
-        !log_begin(&line, LOG_WARN,
-                   "invalid API key info in redis: without a readable expiry the key is refused, "
-                   "without a readable name it has none"))
-        return;
-    log_str(&line, "key", (struct span){digits, SHOWN});
-    log_end(&line);
+    digits[SHOWN] = '\0';
+    if (body_is_due(r, (int64_t)digest_hash(key, 0), VALUE_REPORT_KEY_INFO))
+        log_text(LOG_WARN,
+                 "invalid API key info in redis: without a readable expiry the key is refused, "
+                 "without a readable name it has none",
+                 "key", digits);
 }
 
-void value_reports_oversize(struct value_reports *r, struct span key)
+void value_reports_oversize(struct value_reports *r, struct buf *key)
 {
-    struct log_line line;
-    if (!body_is_due(r, (int64_t)hash_bytes(key, 0), VALUE_REPORT_OVERSIZE) ||
-        !log_begin(&line, LOG_ERROR, resp_oversize.str))
-        return;
-    log_str(&line, "key", key);
-    log_end(&line);
+    if (body_is_due(r, (int64_t)hash_bytes(buf_span(key), 0), VALUE_REPORT_OVERSIZE))
+        log_text(LOG_ERROR, resp_oversize.str, "key", buf_c_str(key));
 }
 
 void value_reports_error(struct value_reports *r, const struct redis_reply *reply)

@@ -25,7 +25,6 @@ struct commands {
         struct buf text; /* the HMGET of a shape without its key */
         size_t head;     /* bytes before the key */
     } hmget[2];
-    struct buf infos, members; /* commands about API keys: the name and the key, without the beginning */
 };
 
 /* Returns 0 or -ENOMEM; call commands_fini in both cases. */
@@ -37,8 +36,6 @@ static inline void commands_fini(struct commands *c)
     buf_fini(&c->command);
     buf_fini(&c->hmget[CHANNEL_CARD].text);
     buf_fini(&c->hmget[CHANNEL_SUMMARY].text);
-    buf_fini(&c->infos);
-    buf_fini(&c->members);
 }
 
 /* The following results are borrowed until the next call; without memory the buffer is in error. */
@@ -133,7 +130,7 @@ void value_reports_invalid(struct value_reports *r, int64_t id, unsigned fields)
 void value_reports_key_info(struct value_reports *r, const struct digest *key);
 
 /* Logs that the reply about a key was too large to be read. */
-void value_reports_oversize(struct value_reports *r, struct span key);
+void value_reports_oversize(struct value_reports *r, struct buf *key);
 
 /* Logs why a channel is left out of its page. */
 void value_reports_left_out(struct value_reports *r, int64_t id, const char *reason);

@@ -96,11 +96,6 @@ bool cache_is_key_invalid(struct cache *c, const struct digest *key, struct api_
     return cache_check_key(c, key, stream_freshness(&c->stream, now), now, &same) == AUTH_RESULT_INVALID;
 }
 
-__attribute__((cold, noinline)) static void cache_drop_ended(struct cache *c, const struct entry *e)
-{
-    entries_drop(&c->entries, (enum entry_kind)e->kind, e->number);
-}
-
 /* `e` may be NULL: not cached. */
 static inline bool cache_hit_entry(struct cache *c, enum coding coding, struct lookup *l,
                                    const struct entry *e)
@@ -108,7 +103,7 @@ static inline bool cache_hit_entry(struct cache *c, enum coding coding, struct l
     if (e == NULL)
         return false;
     if (!entry_is_alive(e, l->now)) {
-        cache_drop_ended(c, e);
+        entries_drop(&c->entries, (enum entry_kind)e->kind, e->number);
         return false;
     }
     l->lifetime = e->lifetime;

@@ -192,7 +192,7 @@ static void fetch_report_oversize(struct fetch *f)
         keyspace_card(parts->keyspace, &key, f->id);
     else
         keyspace_link(parts->keyspace, &key, f->query.link);
-    value_reports_oversize(parts->reports, buf_span(&key));
+    value_reports_oversize(parts->reports, &key);
     buf_fini(&key);
 }
 
