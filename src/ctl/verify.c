@@ -361,16 +361,17 @@ static void verify_receive_card(struct verify *v, struct examined *e)
 static void verify_receive_owner(struct verify *v, const struct examined *e)
 {
     int64_t owner = 0;
-    const char *link = EXCERPT(buf_span(&e->link));
+    struct span link = buf_span(&e->link);
     bool found = parse_int64(reply_text(client_receive_or_wrongtype(v->client)), &owner) == 0;
     report_begin(&v->report, "card %lld: link", (long long)e->id);
     if (!found)
-        report_problem(&v->report, "its link key is missing or holds no id: %s (" LOAD_AGAIN ")", link);
+        report_problem(&v->report, "its link key is missing or holds no id: %s (" LOAD_AGAIN ")",
+                       EXCERPT(link));
     else if (owner != e->id)
         report_problem(&v->report,
                        "its link key points to channel %lld: %s (" LOAD_AGAIN
                        ", or if both channels have this link, correct one of them)",
-                       (long long)owner, link);
+                       (long long)owner, EXCERPT(link));
 }
 
 static void verify_examine_group(struct verify *v, struct examined *e, size_t count)
@@ -398,11 +399,11 @@ static void verify_visit_cards(struct verify *v, const struct redis_reply *keys,
     for (size_t i = 0; i < count; i++) {
         struct span id = keyspace_rest(v->client->keys, reply_text(&keys[i]), KEYSPACE_CARD);
         e[i].due = parse_int64(id, &e[i].id) == 0;
+        if (e[i].due)
+            continue;
         report_begin(&v->report, "card %s", EXCERPT(id));
-        if (!e[i].due)
-            report_problem(&v->report,
-                           "its key does not end with a 64-bit integer, so it is never found (" DELETE_KEY
-                           ")");
+        report_problem(&v->report,
+                       "its key does not end with a 64-bit integer, so it is never found (" DELETE_KEY ")");
     }
     CLIENT_PIPELINE(i, count, e[i].due, verify_send_measures(v, &e[i]), verify_receive_measures(v, &e[i]));
     for (size_t from = 0, to = 0; from < count; from = to) {
