@@ -53,7 +53,7 @@ struct server {
     int64_t started_s;      /* wall clock */
     uint64_t drain_ends_ms; /* in FINISHING; the loop's clock */
     int max_connections;
-    struct http_listener *admin_listener;
+    struct http_balancer *admin_balancer;
     struct service_manager manager;
     struct reload *reload;
     struct http_server *admin;
@@ -75,7 +75,7 @@ static void server_write_workers(const struct server *s, struct buf *out)
                        "Open client connections of the worker, without those over the limit.");
     for (int i = 0; i < s->shared.worker_count; i++)
         buf_printf(out, "channeld_worker_connections{worker=\"%d\"} %d\n", i,
-                   http_listener_count(s->shared.listener, i));
+                   http_balancer_count(s->shared.balancer, i));
 }
 
 static void server_write_metrics(const struct server *s, struct buf *out)
@@ -172,12 +172,11 @@ static int server_admin_open(struct server *s)
         .handler = {.arg = s, .handle = server_handle},
         .metrics = &s->admin_metrics,
         .limits = s->shared.config->values.http,
-        .listener = s->admin_listener,
+        .balancer = s->admin_balancer,
         .for_checks = true,
     };
     int err = http_server_new(&s->loop, &options, &s->admin);
-    return err == 0 ? http_listener_open(s->admin_listener, &s->loop, &s->shared.config->admin_listen, -1)
-                    : err;
+    return err == 0 ? http_server_listen(s->admin, &s->shared.config->admin_listen, -1) : err;
 }
 
 /* --- service manager --- */
@@ -217,17 +216,14 @@ static void server_enter(struct server *s, enum phase next)
     assert(next == s->shared.phase + 1 || s->shared.phase == PHASE_STARTING);
     s->shared.phase = next;
     (void)uv_timer_stop(&s->timer);
-    if (next == PHASE_SERVING) {
-        http_listener_accept(s->shared.listener);
-    } else if (next == PHASE_ANNOUNCING) {
+    if (next == PHASE_ANNOUNCING) {
         log_text(LOG_INFO, "draining: not ready, still serving", NULL, NULL);
         (void)uv_timer_start(&s->timer, server_on_timer, (uint64_t)v->drain_delay, 0);
     } else if (next == PHASE_FINISHING) {
-        http_listener_finish(s->shared.listener);
         log_text(LOG_INFO, "draining: listeners closed", NULL, NULL);
         s->drain_ends_ms = uv_now(&s->loop) + (uint64_t)v->drain_timeout;
         (void)uv_timer_start(&s->timer, server_on_timer, FINISHED_MS, FINISHED_MS);
-    } else {
+    } else if (next == PHASE_EXITING) {
         uv_stop(&s->loop);
     }
     server_wake_workers(s);
@@ -237,7 +233,7 @@ static void server_enter(struct server *s, enum phase next)
 static void server_on_timer(uv_timer_t *timer)
 {
     struct server *s = timer->data;
-    if (s->shared.phase == PHASE_FINISHING && http_listener_total(s->shared.listener) > 0) {
+    if (s->shared.phase == PHASE_FINISHING && !http_balancer_is_drained(s->shared.balancer)) {
         if (uv_now(&s->loop) < s->drain_ends_ms)
             return;
         log_text(LOG_WARN, "drain timeout: closing connections with requests in flight", NULL, NULL);
@@ -370,6 +366,7 @@ static int server_prepare(struct server *s, struct redis_config **redis, struct 
 {
     const struct config *c = s->shared.config;
     int err = service_manager_init(&s->manager, error);
+    s->shared.listener = s->manager.listener;
     if (err == 0)
         err = server_open_handles(s);
     if (err == 0)
@@ -377,9 +374,9 @@ static int server_prepare(struct server *s, struct redis_config **redis, struct 
     if (err == 0)
         err = server_make_key_counts(s);
     if (err == 0)
-        err = http_listener_new(c->workers, s->max_connections, &s->shared.listener);
+        err = http_balancer_new(c->workers, s->max_connections, &s->shared.balancer);
     if (err == 0)
-        err = http_listener_new(1, ADMIN_CONNECTIONS_MAX, &s->admin_listener);
+        err = http_balancer_new(1, ADMIN_CONNECTIONS_MAX, &s->admin_balancer);
     return err;
 }
 
@@ -393,12 +390,9 @@ static int server_start(struct server *s, struct redis_config *redis, struct buf
     int err = server_admin_open(s);
     if (err != 0)
         return server_fail(s, error, "admin-listen", v->admin_listen, err);
-    err = http_listener_open(s->shared.listener, &s->loop, &s->shared.config->listen, s->manager.listener);
+    err = server_make_workers(s, redis); /* last: they answer from now on */
     if (err != 0)
         return server_fail(s, error, "listen", v->listen, err);
-    err = server_make_workers(s, redis);
-    if (err != 0)
-        return err;
     (void)uv_timer_start(&s->timer, server_on_timer, MIN(v->cache.request_timeout_ms, START_MAX_MS), 0);
     server_update_status(s);
     if (s->manager.fd >= 0)
@@ -451,8 +445,8 @@ static void server_release(struct server *s)
     http_server_free(s->admin);
     buf_fini(&s->admin_body);
     rate_limit_free(s->shared.rate_limit);
-    http_listener_free(s->shared.listener);
-    http_listener_free(s->admin_listener);
+    http_balancer_free(s->shared.balancer);
+    http_balancer_free(s->admin_balancer);
     key_metrics_free(s->shared.key_metrics);
     reload_free(s->reload);
     service_manager_fini(&s->manager);

@@ -98,6 +98,8 @@ static void worker_on_wake(uv_async_t *wake)
     struct worker *w = wake->data;
     enum phase phase = atomic_load(&w->shared->phase);
     worker_use_offer(w);
+    if (phase == PHASE_SERVING || phase == PHASE_ANNOUNCING)
+        http_server_accept(w->server);
     if (phase >= PHASE_ANNOUNCING)
         http_server_announce_close(w->server);
     if (phase >= PHASE_FINISHING)
@@ -167,11 +169,12 @@ static int worker_make_server(struct worker *w)
         .handler = api_handler(w->api),
         .metrics = &w->status.metrics.http,
         .limits = v->http,
-        .listener = w->shared->listener,
+        .balancer = w->shared->balancer,
         .number = w->number,
         .trusted_proxies = c->trusted_proxies.count > 0 ? &c->trusted_proxies : NULL,
     };
-    return http_server_new(&w->loop, &options, &w->server);
+    int err = http_server_new(&w->loop, &options, &w->server);
+    return err == 0 ? http_server_listen(w->server, &c->listen, w->shared->listener) : err;
 }
 
 static int worker_make_parts(struct worker *w, struct redis_config *redis)

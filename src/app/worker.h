@@ -15,7 +15,7 @@
 #include <uv.h>
 
 struct worker;
-struct http_listener;
+struct http_balancer;
 
 /* --- Metrics --- */
 
@@ -51,7 +51,8 @@ struct worker_shared {
     _Atomic enum phase phase; /* the main thread sets it, and wakes them */
     const struct config *config;
     int descriptors; /* limit of the process */
-    struct http_listener *listener;
+    int listener;    /* a socket to accept from after PHASE_SERVING; -1: each has its own */
+    struct http_balancer *balancer;
     struct rate_limit *rate_limit;   /* NULL: none */
     struct key_metrics *key_metrics; /* NULL: not counted */
     atomic_int access_log;           /* see api_options */
@@ -72,8 +73,8 @@ struct worker_status {
     struct worker_metrics metrics;
 };
 
-/* Starts the thread. Takes a reference to `redis`; `number` is from 0. Owned by the caller. Returns 0 or a
- * negative errno. */
+/* Creates everything, listens, and starts the thread. Takes a reference to `redis`; `number` is from 0. Owned
+ * by the caller. Returns 0 or a negative errno. */
 int worker_new(struct worker_shared *shared, struct redis_config *redis, int number, struct worker **out)
     __attribute__((warn_unused_result));
 

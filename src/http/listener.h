@@ -1,10 +1,7 @@
 /*
- * The listening socket of a process, and how the connections are divided among its servers, each of which
- * runs in a thread of its own.
- *
- * One thread accepts, and gives each connection to the server with the fewest, through a pipe that is its
- * inbox. A connection counts before it is served, so the limit of all servers is never exceeded. At the limit
- * the servers, one after the other, get the chance to close a connection for it.
+ * The listening socket of one server, polled by its loop. The accept of libuv is not used: it may stop for
+ * good after a failure, and a drain has to accept everything that the kernel has queued before the socket is
+ * closed.
  */
 #ifndef HTTP_LISTENER_H
 #define HTTP_LISTENER_H
@@ -14,58 +11,38 @@
 #include <stdbool.h>
 #include <uv.h>
 
-struct http_listener;
+/* The most connections that are accepted in an iteration of the loop. */
+enum { HTTP_ACCEPTS = 32 };
 
-/* For `servers` servers, which have at most `max` connections together. Owned (http_listener_free). Returns 0
- * or a negative errno. */
-int http_listener_new(int servers, int max, struct http_listener **out) __attribute__((warn_unused_result));
-
-/* After all servers have ended and the loop has closed the handles; closes the sockets that are left. NULL is
- * allowed. */
-void http_listener_free(struct http_listener *l);
-
-/* --- in the thread that accepts --- */
-
-/*
- * Listens on the address, on which no other process may listen. Or uses the TCP socket `passed`, which stays
- * the caller's and which other processes may have, too; -1: there is none. Connections to it wait until
- * http_listener_accept. Returns 0 or a negative errno (-EADDRINUSE, -EACCES ...). Once per listener.
- */
-int http_listener_open(struct http_listener *l, uv_loop_t *loop, const struct addr *address, int passed)
-    __attribute__((warn_unused_result));
-void http_listener_accept(struct http_listener *l);
-
-/* Stops listening and closes the handles, after all connections that the kernel has queued were accepted;
- * those in the queue of a passed socket stay there for other processes. */
-void http_listener_finish(struct http_listener *l);
-
-/* --- in any thread --- */
-
-/* A socket that was accepted, and its other end. */
-struct http_accepted {
-    int fd;
-    unsigned tries; /* how many servers have got it at the limit; 0: it counts already */
-    struct ip peer;
+/* Embedded in the server; private to listener.c. */
+struct http_listener {
+    int fd;           /* -1: not listening */
+    bool shared;      /* other processes may have the socket, too: its queue stays */
+    bool starved;     /* it was logged that accepting fails, and no connection was accepted since */
+    uv_poll_t poll;   /* polls the socket */
+    uv_timer_t pause; /* runs while no connection can be accepted */
+    void (*accepted)(void *arg, int fd, const struct sockaddr_storage *peer);
+    void *arg;
 };
 
-/* The connections of one server (from 0), and of all. */
-int http_listener_count(const struct http_listener *l, int server);
-int http_listener_total(const struct http_listener *l);
+/* `accepted` gets the socket of each connection, and owns it. */
+void http_listener_init(struct http_listener *l, uv_loop_t *loop,
+                        void (*accepted)(void *arg, int fd, const struct sockaddr_storage *peer), void *arg);
 
-/* Counts a connection for the server; false: the limit is reached. */
-bool http_listener_reserve(struct http_listener *l, int server);
+/*
+ * Listens on the address. No other process may listen there, and of this process `others`: further listeners
+ * of the same address, which follow if this is the `first`. Or uses the TCP socket `passed`, which stays the
+ * caller's; -1: there is none. Connections wait until http_listener_accept. Returns 0 or a negative errno
+ * (-EADDRINUSE, -EACCES ...). Once per listener.
+ */
+int http_listener_open(struct http_listener *l, const struct addr *address, int passed, bool first,
+                       bool others) __attribute__((warn_unused_result));
+void http_listener_accept(struct http_listener *l);
 
-/* A connection that counted for the server has ended. */
-void http_listener_release(struct http_listener *l, int server);
+/* Accepts what the kernel has queued, unless the socket is shared, and stops listening. */
+void http_listener_finish(struct http_listener *l);
 
-/* `self` has no connection to close for this one, which is beyond the limit. Returns true if the next server
- * owns it then; false if all servers have had it, or that inbox is full. */
-bool http_listener_pass(struct http_listener *l, int self, const struct http_accepted *accepted);
-
-/* A descriptor that is readable while the inbox of the server is not empty. Borrowed. */
-int http_listener_inbox(const struct http_listener *l, int server);
-
-/* Reads up to `most` sockets, which the caller then owns; returns how many. */
-int http_listener_receive(struct http_listener *l, int server, struct http_accepted *out, int most);
+/* Stops listening, and closes the handles. */
+void http_listener_close(struct http_listener *l);
 
 #endif

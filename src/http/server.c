@@ -46,6 +46,7 @@
 #include "base/list.h"
 #include "base/state.h"
 #include "http/forwarded.h"
+#include "http/listener.h"
 #include "http/output.h"
 #include "http/parser.h"
 
@@ -59,7 +60,6 @@
 
 enum {
     TICK_MS = 100,
-    OPENINGS = 32,       /* the most connections that are taken from the inbox at once */
     REJECTIONS_MAX = 16, /* connections over the limit that stay open until their client has read its 503 */
     READ_BUFFER = 16 * 1024 /* of one read, and the most input that a connection keeps */
 };
@@ -80,7 +80,8 @@ struct http_server {
     struct http_server_options options;
     struct http_parser_config parser_config;
     uv_loop_t *loop;
-    uv_poll_t inbox; /* polls the inbox at the listener */
+    struct http_listener listener;
+    uv_poll_t inbox; /* polls the inbox at the balancer */
     uv_timer_t tick;
     uv_idle_t turn;      /* active while there is something to do: then polling does not wait */
     uint64_t tick_ms;    /* the loop's time at the last tick */
@@ -263,7 +264,7 @@ static void http_connection_close(struct http_connection *c)
         c->server->options.handler.cancel(c->server->options.handler.arg, &c->exchange);
     uv_close((uv_handle_t *)&c->tcp, http_connection_on_closed); /* which closes the descriptor at once */
     if (!c->over_limit)
-        http_listener_release(c->server->options.listener, c->server->options.number);
+        http_balancer_release(c->server->options.balancer, c->server->options.number);
 }
 
 /* --- writing, and waiting for what comes next --- */
@@ -625,7 +626,7 @@ static void http_connection_open(struct http_server *s, const struct http_accept
     if (c == NULL) {
         close(accepted->fd);
         if (!over_limit)
-            http_listener_release(o->listener, o->number);
+            http_balancer_release(o->balancer, o->number);
         return;
     }
     (void)uv_tcp_init(s->loop, &c->tcp); /* cannot fail: it makes no socket */
@@ -685,27 +686,39 @@ static bool http_server_evict(struct http_server *s)
     return true;
 }
 
-/* At the limit a connection of this server is closed. Another connection may take its place first. */
+/* At the limit a connection of this server is closed. Another server may take its place first. */
 static void http_server_admit(struct http_server *s, const struct http_accepted *accepted)
 {
     const struct http_server_options *o = &s->options;
-    bool counts = accepted->tries == 0 || http_listener_reserve(o->listener, o->number);
-    while (!counts && http_server_evict(s))
-        counts = http_listener_reserve(o->listener, o->number);
-    if (counts || !http_listener_pass(o->listener, o->number, accepted))
-        http_connection_open(s, accepted, !counts);
+    enum http_placement placement = HTTP_AT_LIMIT;
+    do
+        placement = http_balancer_place(o->balancer, o->number, accepted);
+    while (placement == HTTP_AT_LIMIT && http_server_evict(s));
+    bool over_limit = placement == HTTP_AT_LIMIT;
+    if (placement == HTTP_PLACED_HERE ||
+        (over_limit && !http_balancer_pass(o->balancer, o->number, accepted)))
+        http_connection_open(s, accepted, over_limit);
+}
+
+static void http_server_on_accepted(void *arg, int fd, const struct sockaddr_storage *peer)
+{
+    struct http_server *s = arg;
+    http_server_admit(s, &(struct http_accepted){.fd = fd, .peer = ip_from_sockaddr(peer)});
 }
 
 static void http_server_on_inbox(uv_poll_t *inbox, int status, int events)
 {
     (void)events;
     struct http_server *s = inbox->data;
-    struct http_accepted accepted[OPENINGS];
+    struct http_accepted accepted[HTTP_ACCEPTS];
     if (status != 0)
         return;
-    int count = http_listener_receive(s->options.listener, s->options.number, accepted, OPENINGS);
+    int count = http_balancer_receive(s->options.balancer, s->options.number, accepted, HTTP_ACCEPTS);
     for (int i = 0; i < count; i++)
-        http_server_admit(s, &accepted[i]);
+        if (accepted[i].passes == 0)
+            http_connection_open(s, &accepted[i], false);
+        else
+            http_server_admit(s, &accepted[i]);
 }
 
 /* --- the server --- */
@@ -738,7 +751,7 @@ int http_server_new(uv_loop_t *loop, const struct http_server_options *options, 
     struct http_server *s = calloc(1, sizeof *s);
     int err = s == NULL
                   ? -ENOMEM
-                  : uv_poll_init(loop, &s->inbox, http_listener_inbox(options->listener, options->number));
+                  : uv_poll_init(loop, &s->inbox, http_balancer_inbox(options->balancer, options->number));
     if (err != 0) {
         free(s);
         return err;
@@ -748,12 +761,31 @@ int http_server_new(uv_loop_t *loop, const struct http_server_options *options, 
     http_server_init_parts(s);
     (void)uv_timer_init(loop, &s->tick); /* cannot fail, nor can what follows */
     (void)uv_idle_init(loop, &s->turn);
+    http_listener_init(&s->listener, loop, http_server_on_accepted, s);
     s->inbox.data = s->tick.data = s->turn.data = s;
     s->tick_ms = uv_now(loop);
     (void)uv_timer_start(&s->tick, http_connection_on_tick, TICK_MS, TICK_MS);
     (void)uv_poll_start(&s->inbox, UV_READABLE, http_server_on_inbox);
     *out = s;
     return 0;
+}
+
+int http_server_listen(struct http_server *s, const struct addr *address, int passed)
+{
+    const struct http_server_options *o = &s->options;
+    int err = http_listener_open(&s->listener, address, passed, o->number == 0,
+                                 http_balancer_has_others(o->balancer));
+    if (err != 0)
+        return err;
+    http_balancer_set_accepting(o->balancer, true);
+    if (passed < 0)
+        http_server_accept(s);
+    return 0;
+}
+
+void http_server_accept(struct http_server *s)
+{
+    http_listener_accept(&s->listener);
 }
 
 void http_server_announce_close(struct http_server *s)
@@ -765,6 +797,10 @@ void http_server_announce_close(struct http_server *s)
  * would be reset. */
 void http_server_finish(struct http_server *s)
 {
+    if (!s->finishing) {
+        http_listener_finish(&s->listener);
+        http_balancer_set_accepting(s->options.balancer, false);
+    }
     s->finishing = true;
     for (struct list *idle = &s->deadlines[HTTP_IDLE_TIME]; !list_empty(idle);) {
         struct http_connection *c = http_connection_of_deadline(idle->next);
@@ -782,6 +818,7 @@ void http_server_close(struct http_server *s)
     for (struct list *l = s->open.next; l != &s->open; l = l->next)
         http_connection_close(LIST_ENTRY(l, struct http_connection, link)); /* it leaves the list later */
     assert(list_empty(&s->run_queue));
+    http_listener_close(&s->listener);
     uv_close((uv_handle_t *)&s->inbox, NULL);
     uv_close((uv_handle_t *)&s->tick, NULL);
     uv_close((uv_handle_t *)&s->turn, NULL);

@@ -1,5 +1,5 @@
-/* An HTTP/1.1 server on one loop: the connections that a listener has given it, and the exchanges on them
- * (see exchange.h). It does not depend on what is served. */
+/* An HTTP/1.1 server on one loop: its listening socket, its connections, and the exchanges on them (see
+ * exchange.h). It does not depend on what is served. */
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H
 
@@ -7,8 +7,8 @@
 #include "base/metrics.h"
 #include "base/net.h"
 #include "base/settings.h"
+#include "http/balancer.h"
 #include "http/exchange.h"
-#include "http/listener.h"
 #include "http/metrics.h"
 
 #include <uv.h>
@@ -57,7 +57,7 @@ struct http_server_options {
     struct http_handler handler;
     struct http_metrics *metrics; /* borrowed, as are all pointers here */
     struct http_limits limits;
-    struct http_listener *listener;
+    struct http_balancer *balancer;
     int number;                                /* of this server there; from 0 */
     const struct ip_networks *trusted_proxies; /* their reports of client addresses are used; NULL: none */
 
@@ -66,18 +66,29 @@ struct http_server_options {
     bool for_checks;
 };
 
-/* Opens the connections of its inbox from now on. Owned by the caller (http_server_close, http_server_free).
- * Returns 0 or a negative errno. */
+/* Opens the connections that other servers hand over from now on. Owned by the caller (http_server_close,
+ * http_server_free). Returns 0 or a negative errno. */
 int http_server_new(uv_loop_t *loop, const struct http_server_options *options, struct http_server **out)
     __attribute__((warn_unused_result));
+
+/*
+ * Listens on the address, on which no other process may listen; servers that share a balancer share it. Or
+ * uses the TCP socket `passed`, which stays the caller's and which other processes may have, too; -1: there
+ * is none. Then connections wait until http_server_accept. Returns 0 or a negative errno (-EADDRINUSE,
+ * -EACCES ...). Once per server, and for the one with number 0 first.
+ */
+int http_server_listen(struct http_server *s, const struct addr *address, int passed)
+    __attribute__((warn_unused_result));
+void http_server_accept(struct http_server *s);
 
 /* From now on every response contains "Connection: close". */
 void http_server_announce_close(struct http_server *s);
 
 /*
- * After http_listener_finish. Closes connections between two requests at once, the others after their next
- * response, and a second later those that have not begun one. connections_open of the metrics becomes 0, and
- * http_listener_total when all servers have finished.
+ * Stops listening after all connections that the kernel has queued were accepted; those in the queue of a
+ * passed socket stay there for other processes. Closes connections between two requests at once, the others
+ * after their next response, and a second later those that have not begun one.
+ * http_balancer_is_drained tells when all servers have finished.
  */
 void http_server_finish(struct http_server *s);
 

@@ -116,7 +116,7 @@ static uv_loop_t loop;
 static struct http_metrics metrics;
 static struct request_metrics request_metrics;
 static struct http_server *server;
-static struct http_listener *listener;
+static struct http_balancer *balancer;
 static struct http_parser_config parser_config = {.head_max = HEAD_MAX, .body_max = BODY_MAX};
 
 static void make_bodies(void)
@@ -161,9 +161,9 @@ static void start_server(void)
     };
     http_parser_config_init(&parser_config);
     FUZZ_CHECK(uv_loop_init(&loop) == 0 && api_new(&options, &api) == 0);
-    FUZZ_CHECK(http_listener_new(2, 1, &listener) == 0);
+    FUZZ_CHECK(http_balancer_new(2, 1, &balancer) == 0);
     const struct http_server_options http = {
-        .listener = listener,
+        .balancer = balancer,
         .number = 1, /* 0 does not exist, and passes the connections on */
         .handler = api_handler(api),
         .metrics = &metrics,
@@ -219,7 +219,7 @@ static void converse(struct span cuts, struct span bytes, struct buf *out)
     FUZZ_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0);
     c.fd = pair[1];
     const struct http_accepted accepted = {.fd = pair[0]};
-    FUZZ_CHECK(http_listener_pass(listener, 0, &accepted));
+    FUZZ_CHECK(http_balancer_pass(balancer, 0, &accepted));
     turn(&c);
     for (size_t i = 0; i < cuts.len && bytes.len > 0; i++) {
         size_t n = (unsigned char)cuts.data[i] % 64 + 1;

@@ -159,7 +159,7 @@ static int count_open(void)
 
 static bool at_limit(void)
 {
-    return http_listener_total(scenario.listener) >= scenario.max_connections;
+    return http_balancer_total(scenario.balancer) >= scenario.max_connections;
 }
 
 static void expect_oldest(const struct client *c)

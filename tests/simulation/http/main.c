@@ -64,13 +64,13 @@ static void configure(unsigned faults)
 static void start(uv_loop_t *loop)
 {
     struct addr address = addr_any_v4(&(struct addr){.port = 8080});
-    if (http_listener_new(scenario.servers, scenario.max_connections, &scenario.listener) != 0 ||
-        http_listener_open(scenario.listener, loop, &address, -1) != 0)
-        trace_fail("no listener");
-    scenario.options.listener = scenario.listener;
+    if (http_balancer_new(scenario.servers, scenario.max_connections, &scenario.balancer) != 0)
+        trace_fail("no balancer");
+    scenario.options.balancer = scenario.balancer;
     for (int i = 0; i < scenario.servers; i++) {
         scenario.options.number = i;
-        if (http_server_new(loop, &scenario.options, &scenario.server[i]) != 0)
+        if (http_server_new(loop, &scenario.options, &scenario.server[i]) != 0 ||
+            http_server_listen(scenario.server[i], &address, -1) != 0)
             trace_fail("no server");
     }
 }
@@ -129,7 +129,7 @@ static void expect_drained(void)
             trace_fail("a connection outlives the drain: %u", i);
         left += open;
     }
-    bool finished = scenario.metrics.connections_open == 0 && http_listener_total(scenario.listener) == 0;
+    bool finished = scenario.metrics.connections_open == 0 && http_balancer_is_drained(scenario.balancer);
     if (left == 0 && !finished)
         trace_fail("the drain does not end");
     if (left > 0 && finished)
@@ -145,14 +145,13 @@ static void drain(uv_loop_t *loop)
     run_for(loop, random_bits(STREAM_SCENARIO) % (DRAIN_DELAY_S * SECOND));
     TRACE("server", "finishes");
     scenario.finishing_ns = process_monotonic_ns();
-    http_listener_finish(scenario.listener);
     for (int i = 0; i < scenario.servers; i++)
         http_server_finish(scenario.server[i]);
     run_for(loop, DRAIN_S * SECOND);
     expect_drained();
 }
 
-/* Handed over or passed to a server that was closed before it looked: they are closed with the listener. */
+/* Handed over or passed to a server that was closed before it looked: they are closed with the balancer. */
 static int count_in_inboxes(void)
 {
     int n = 0;
@@ -165,17 +164,15 @@ static void close_all(uv_loop_t *loop)
 {
     scenario.closing = true;
     TRACE("server", "closes");
-    if (scenario.finishing_ns == 0)
-        http_listener_finish(scenario.listener);
     for (int i = 0; i < scenario.servers; i++)
         http_server_close(scenario.server[i]);
     if (loop_run_until(loop, now_ns() + SECOND) || uv_loop_close(loop) != 0)
         trace_fail("handles are left");
     for (int i = 0; i < scenario.servers; i++)
         http_server_free(scenario.server[i]);
-    if (http_listener_total(scenario.listener) > count_in_inboxes())
+    if (http_balancer_total(scenario.balancer) > count_in_inboxes())
         trace_fail("connections are counted that are closed");
-    http_listener_free(scenario.listener);
+    http_balancer_free(scenario.balancer);
     if (!streams_finish())
         trace_fail("descriptors are left");
     if (scenario.metrics.connections_open != 0)

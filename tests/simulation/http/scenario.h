@@ -20,7 +20,7 @@ enum fault {
     FAULT_CLOCK,     /* the wall clock is set */
     FAULT_AGE,       /* connections have a maximum age */
     FAULT_DRAIN,     /* SIGTERM */
-    FAULT_SERVERS,   /* two of them, which share a listener */
+    FAULT_SERVERS,   /* two of them, which share a balancer */
     FAULT_BURSTS,    /* clients that pipeline many requests at the same moment */
     FAULT_KINDS
 };
@@ -67,7 +67,7 @@ struct client {
 struct scenario {
     unsigned faults;
     struct http_server_options options;
-    struct http_listener *listener;
+    struct http_balancer *balancer;
     struct http_server *server[2];
     int servers, max_connections;
     struct http_metrics metrics;

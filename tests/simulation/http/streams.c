@@ -294,10 +294,6 @@ int ioctl(int fd, unsigned long request, ...)
     va_start(args, request);
     int *out = va_arg(args, int *);
     va_end(args);
-    if (pipe_of_fd(fd) != NULL) {
-        *out = (int)pipe_of_fd(fd)->len;
-        return 0;
-    }
     assert(s != NULL && !s->closed);
     *out = request == SIOCINQ ? (int)unread(s) : (int)stream_unsent(s);
     return 0;
