@@ -25,7 +25,7 @@ enum { ACCESS_SIZE = 1 << 19, BATCH_SIZE = 3 * ACCESS_SIZE };
 /* The thread pauses for this long after each batch: a wake-up per line would cost more than the line. */
 enum { GATHER_NS = 2 * 1000 * 1000 };
 
-enum { STOP_S = 1 }; /* a blocked descriptor must not delay the exit for longer */
+enum { STOP_MS = 1000 }; /* a blocked descriptor must not delay the exit for longer */
 
 static struct batch {
     size_t used;
@@ -109,16 +109,16 @@ void log_set_level(enum log_level level)
 
 void log_stop(void)
 {
-    struct timespec until;
+    int left = STOP_MS;
     if (atomic_exchange(&sink.level, -1) < 0)
         return;
     pthread_mutex_lock(&sink.lock);
     sink.stopping = true;
     pthread_cond_signal(&sink.filled);
     pthread_mutex_unlock(&sink.lock);
-    (void)clock_gettime(CLOCK_MONOTONIC, &until); /* the wall clock may jump */
-    until.tv_sec += STOP_S;
-    if (pthread_clockjoin_np(sink.thread, NULL, CLOCK_MONOTONIC, &until) != 0)
+    while (pthread_tryjoin_np(sink.thread, NULL) != 0 && left-- > 0)
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    if (left < 0)
         pthread_detach(sink.thread);
 }
 
