@@ -18,26 +18,13 @@ static bool stream_is_next(const struct stream_check *check)
     return check == &check->stream->next;
 }
 
-static void stream_report_forbidden(struct stream *s)
-{
-    if (!s->forbidden_logged)
-        log_text(LOG_WARN, "redis does not permit SCARD or ZCARD: a missing catalogue cannot be noticed",
-                 NULL, NULL);
-    s->forbidden_logged = true;
-}
-
-static enum catalogue_state stream_read_count(struct stream *s, const struct redis_reply *reply)
+static enum catalogue_state stream_read_count(const struct redis_reply *reply)
 {
     if (reply == NULL)
         return CATALOGUE_LOST;
     if (reply->type == REPLY_INTEGER)
         return reply->integer == 0 ? CATALOGUE_MISSING : CATALOGUE_PRESENT;
-    if (reply_is_error(reply, SPAN("WRONGTYPE ")))
-        return CATALOGUE_PRESENT;
-    if (!reply_is_error(reply, SPAN("NOPERM ")))
-        return CATALOGUE_UNKNOWN;
-    stream_report_forbidden(s);
-    return CATALOGUE_PRESENT;
+    return reply_is_error(reply, SPAN("WRONGTYPE ")) ? CATALOGUE_PRESENT : CATALOGUE_UNKNOWN;
 }
 
 /* A key anywhere shows that there is a catalogue. */
@@ -137,10 +124,9 @@ static void stream_on_key_count(void *arg, const struct redis_reply *reply, enum
     struct stream *s = check->stream;
     (void)origin;
     check->due--;
-    check->keys = stream_read_count(s, reply);
+    check->keys = stream_read_count(reply);
     if (!stream_is_next(check) && reply != NULL) {
-        bool is_found = check->keys == CATALOGUE_PRESENT && !reply_is_error(reply, SPAN("NOPERM "));
-        if (!is_found)
+        if (check->keys != CATALOGUE_PRESENT)
             s->keys_found = 0;
         else if (s->keys_found == 0)
             s->keys_found = ++s->keys_times;
@@ -154,7 +140,7 @@ static void stream_on_index_size(void *arg, const struct redis_reply *reply, enu
     struct stream *s = check->stream;
     (void)origin;
     check->due--;
-    check->index = stream_read_count(s, reply);
+    check->index = stream_read_count(reply);
     if (!stream_is_next(check) && reply != NULL && reply->type == REPLY_INTEGER)
         metric_set(&s->parts->metrics->catalogue_channels, (uint64_t)reply->integer);
     stream_proceed(check);
@@ -214,9 +200,13 @@ void stream_suspend(struct stream *s)
 
 static void stream_on_permission(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
-    static const char *const names[] = {"channels",     "links",
-                                        "pages",        "the size of the index",
-                                        "the API keys", "the names and expiries of API keys"};
+    static const char *const names[] = {"channels",
+                                        "links",
+                                        "pages",
+                                        "the size of the index",
+                                        "the API keys",
+                                        "the names and expiries of API keys",
+                                        "the number of API keys"};
     struct stream_check *check = arg;
     char why[256];
     const char *name = names[check->permissions++];
@@ -259,7 +249,8 @@ static bool stream_check_permissions(struct stream_check *check)
            stream_send_read(check, commands_page(c, INT32_MAX)) && /* far beyond the last */
            stream_send_read(check, commands_index_size(c)) &&
            stream_send_read(check, stream_of_no_key(c, commands_begin_members(c, 1))) &&
-           stream_send_read(check, stream_of_no_key(c, commands_begin_infos(c, 1)));
+           stream_send_read(check, stream_of_no_key(c, commands_begin_infos(c, 1))) &&
+           stream_send_read(check, commands_key_count(c));
 }
 
 void stream_check(struct stream *s, struct redis_connection *connection)

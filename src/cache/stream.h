@@ -47,7 +47,7 @@ enum catalogue_state {
     CATALOGUE_LOST,    /* the connection was lost, or that to another node which was asked */
     CATALOGUE_UNKNOWN, /* Redis replied with an error, or the command could not be sent */
     CATALOGUE_MISSING, /* only on a connection that is not in use yet: otherwise it is lost */
-    CATALOGUE_PRESENT  /* found, or not visible to this user (ACL) */
+    CATALOGUE_PRESENT
 };
 
 /*
@@ -76,7 +76,6 @@ struct stream {
     struct stream_check current, next; /* of the connection in use, and of the next one */
     struct list waiters;               /* for the probe of `current` */
     bool was_ready;                    /* a connection was in use once */
-    bool forbidden_logged;             /* a log line has said that the ACL denies a probe */
 
     bool connected;        /* a connection is in use */
     uint64_t connected_ms; /* monotonic; since when, or when the last one was */

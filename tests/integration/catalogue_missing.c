@@ -192,22 +192,3 @@ TEST_CASE(without_keys_and_index_nothing_is_refused)
         await_recovery(f);
     }
 }
-
-/* ---- no loss ---- */
-
-static void fill_nothing_and_deny(struct redis *redis)
-{
-    redis_do(redis, "ACL SETUSER default -scard");
-}
-
-/* Then the replies of Redis have to be taken as they are, which is logged once. */
-TEST_CASE(missing_catalogue_without_the_right_to_count)
-{
-    AUTO(fixture_fini) struct fixture f;
-    fixture_init(&f, &(struct fixture_spec){.env = CACHED, .fill = fill_nothing_and_deny});
-    fixture_expect_in_the_end(&f, CARD, 401);
-    put_catalogue(&f);
-    fixture_await(&f, CARD, 200);
-    fixture_expect_in_the_end(&f, "channel/by-id/424242/", 404);
-    server_expect_log(&f.server, "a missing catalogue cannot be noticed", 1);
-}
