@@ -53,9 +53,12 @@ struct settings_flag {
     const char *help;
 };
 
+struct options;
+
 /* One way to call a command; there may be several of the same name. */
 struct usage_command {
-    const char *name;     /* one or more words: "keys issue" */
+    int (*run)(const struct options *o); /* the program's options; returns the exit code */
+    const char *name;                    /* one or more words: "keys issue" */
     const char *argument; /* follows the name; NULL: none. It is a path if it begins with FILE */
     unsigned needs;       /* flags that it is called with, as bits: 1 << index in usage.flags */
     unsigned takes;       /* flags that may be given */

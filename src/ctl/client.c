@@ -131,11 +131,11 @@ static void client_await_reply(struct client *c)
 {
     const uint64_t end_ms = clock_now_ms() + c->reply_ms;
     bool is_late = false;
-    uv_update_time(&c->loop);
+    uv_update_time(c->loop);
     (void)uv_timer_start(&c->alarm, client_on_alarm, c->reply_ms, 0); /* cannot fail */
     while (c->replies.len == 0 && c->connection != NULL && !is_late) {
         is_late = clock_now_ms() >= end_ms;
-        (void)uv_run(&c->loop, is_late ? UV_RUN_NOWAIT : UV_RUN_ONCE);
+        (void)uv_run(c->loop, is_late ? UV_RUN_NOWAIT : UV_RUN_ONCE);
     }
     (void)uv_timer_stop(&c->alarm);
     if (c->replies.len > 0 || c->connection == NULL)
@@ -329,10 +329,10 @@ static int client_connect_to(struct client *c, const struct redis_endpoint *serv
     c->server = *server;
     c->is_locator = is_locator;
     c->ready = false;
-    if (redis_connection_new(&c->loop, &options, &c->connection) != 0)
+    if (redis_connection_new(c->loop, &options, &c->connection) != 0)
         client_explain(c, "out of memory");
     while (c->connection != NULL && !c->ready)
-        (void)uv_run(&c->loop, UV_RUN_ONCE);
+        (void)uv_run(c->loop, UV_RUN_ONCE);
     c->failed = c->connection == NULL;
     return client_status(c);
 }
@@ -403,16 +403,6 @@ static void client_name_keys(struct client *c)
     }
 }
 
-static int client_start_loop(struct client *c)
-{
-    if (uv_replace_allocator(malloc, allocator_realloc_or_exit, calloc, free) != 0 ||
-        uv_loop_init(&c->loop) != 0)
-        return -ENOMEM;
-    (void)uv_timer_init(&c->loop, &c->alarm); /* cannot fail */
-    c->has_loop = true;
-    return 0;
-}
-
 static void client_show_state(struct client *c, const char *before)
 {
     struct buf where = BUF_INIT;
@@ -443,7 +433,12 @@ int client_open(struct client *c, const struct options *o, enum client_subject s
     struct buf shown = BUF_INIT; /* the reason to wait: it is shown whenever it changes */
     *c = (struct client){.keys = &o->keys, .options = o, .shared.client_name = "channelctl"};
     client_name_keys(c);
-    int code = client_start_loop(c) == 0 ? client_use_settings(c, false) : FAIL("out of memory");
+    (void)uv_replace_allocator(malloc, allocator_realloc_or_exit, calloc, free); /* cannot fail */
+    c->loop = uv_default_loop();
+    if (c->loop == NULL)
+        return FAIL("out of memory");
+    (void)uv_timer_init(c->loop, &c->alarm); /* cannot fail */
+    int code = client_use_settings(c, false);
     if (code != EXIT_OK)
         return code;
     while (client_attempt(c, subject) != 0 && !c->rejected && clock_now_ms() < end_ms) {
@@ -465,10 +460,10 @@ void client_close(struct client *c)
 {
     client_disconnect(c);
     redis_config_unref(c->config);
-    if (c->has_loop) {
+    if (c->loop != NULL) {
         uv_close((uv_handle_t *)&c->alarm, NULL);
-        (void)uv_run(&c->loop, UV_RUN_DEFAULT);
-        (void)uv_loop_close(&c->loop);
+        (void)uv_run(c->loop, UV_RUN_DEFAULT);
+        (void)uv_loop_close(c->loop);
     }
     buf_fini(&c->error);
     buf_fini(&c->key);
@@ -517,25 +512,17 @@ bool client_receive_card(struct client *c, struct channel_row *out)
  * have to wait. */
 static const struct span SCAN_COUNT = {"1000", 4};
 
-static void client_send_scan(struct client *c, enum client_scanned what, struct span cursor)
+static void client_send_scan(struct client *c, const struct client_scan *s, struct span cursor)
 {
-    const struct {
-        struct span command, key;
-    } sets[] = {[SCAN_INDEX] = {SPAN("ZSCAN"), c->index},
-                [SCAN_API_KEYS] = {SPAN("SSCAN"), c->api_keys},
-                [SCAN_API_KEY_INFO] = {SPAN("HSCAN"), c->api_key_info}};
-    bool is_typed = what == SCAN_CARD_HASHES || what == SCAN_LINK_STRINGS;
-    bool is_card = what == SCAN_CARDS || what == SCAN_CARD_HASHES;
-    if (what >= SCAN_INDEX) {
-        CLIENT_SEND(c, sets[what].command, sets[what].key, cursor, SPAN("COUNT"), SCAN_COUNT);
+    if (s->key.data != NULL) {
+        CLIENT_SEND(c, s->command, s->key, cursor, SPAN("COUNT"), SCAN_COUNT);
         return;
     }
     buf_clear(&c->key);
-    keyspace_pattern(c->keys, &c->key, is_card ? KEYSPACE_CARD : KEYSPACE_LINK);
-    const struct span words[] = {
-        SPAN("SCAN"),  cursor,     SPAN("MATCH"), buf_span(&c->key),
-        SPAN("COUNT"), SCAN_COUNT, SPAN("TYPE"),  is_card ? SPAN("hash") : SPAN("string")};
-    client_send(c, is_typed ? 8 : 6, words);
+    keyspace_pattern(c->keys, &c->key, s->kind);
+    const struct span words[] = {SPAN("SCAN"),  cursor,     SPAN("MATCH"), buf_span(&c->key),
+                                 SPAN("COUNT"), SCAN_COUNT, SPAN("TYPE"),  s->type};
+    client_send(c, s->type.data != NULL ? 8 : 6, words);
 }
 
 /* True for a cursor and a flat array. */
@@ -550,7 +537,7 @@ bool client_scan_next(struct client *c, struct client_scan *s)
     struct span cursor = s->reply != NULL ? reply_text(reply_first(s->reply)) : SPAN("0");
     bool is_end = s->reply != NULL && span_equal(cursor, SPAN("0"));
     if (!is_end) {
-        client_send_scan(c, s->what, cursor);
+        client_send_scan(c, s, cursor);
         if (!client_is_batch(client_receive(c)))
             (void)client_fail_unexpected(c);
         else if (interrupt_signal() != 0)

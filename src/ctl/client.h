@@ -39,10 +39,9 @@ struct client {
     struct buf text; /* scratch: that command */
 
     struct redis_config *config; /* one reference; NULL: none yet */
-    bool has_loop;               /* the loop is initialised */
-    uv_loop_t loop;
-    uv_timer_t alarm;  /* wakes the loop when the time for a reply has passed */
-    uint64_t reply_ms; /* the time limit of each reply */
+    uv_loop_t *loop;             /* NULL: none */
+    uv_timer_t alarm;            /* wakes the loop when the time for a reply has passed */
+    uint64_t reply_ms;           /* the time limit of each reply */
     struct redis_shared shared;
     struct wait_group open;              /* connections */
     struct redis_connection *connection; /* NULL: not connected, or lost */
@@ -199,21 +198,11 @@ void client_send_card_read(struct client *c, int64_t id);
  * row, if the key has another type, and after a failure. */
 bool client_receive_card(struct client *c, struct channel_row *out);
 
-/* Cards and links: all keys with their names, or those that have their types as well. */
-enum client_scanned {
-    SCAN_CARDS,
-    SCAN_LINKS,
-    SCAN_CARD_HASHES,
-    SCAN_LINK_STRINGS,
-    SCAN_INDEX,
-    SCAN_API_KEYS,
-    SCAN_API_KEY_INFO
-};
-
-/* A scan of all of these, while others may write. What exists during the whole scan is in a batch at least
- * once. Zeroed, but for `what`. */
+/* A scan of one key, or of all card or link keys, while others may write. What exists during the whole scan
+ * is in a batch at least once. Zeroed, but for the first members. */
 struct client_scan {
-    enum client_scanned what;
+    struct span command, key;  /* SSCAN, HSCAN or ZSCAN, and of what */
+    struct span kind, type;    /* without a key: KEYSPACE_CARD or KEYSPACE_LINK; absent: of any type */
     struct redis_reply *reply; /* owned */
 
     /* The batch, which may be changed: names of keys, members of the set, or pairs of a member of the index

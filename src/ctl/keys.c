@@ -210,16 +210,16 @@ static void keys_receive_info(struct client *c, struct api_key_info *out)
         (void)api_key_info_parse(reply_text(reply_first(reply)), out);
 }
 
-static void keys_read_infos(struct client *c, struct issued_key *key, size_t count)
-{
-    CLIENT_PIPELINE(i, count, true, CLIENT_SEND(c, SPAN("HMGET"), c->api_key_info, key[i].digest),
-                    keys_receive_info(c, &key[i].info));
-}
-
 static int keys_compare(const void *a, const void *b)
 {
     return memcmp(((const struct issued_key *)a)->digest.data, ((const struct issued_key *)b)->digest.data,
                   DIGEST_HEX_LEN);
+}
+
+static void keys_read_infos(struct client *c, struct issued_key *key, size_t count)
+{
+    CLIENT_PIPELINE(i, count, true, CLIENT_SEND(c, SPAN("HMGET"), c->api_key_info, key[i].digest),
+                    keys_receive_info(c, &key[i].info));
 }
 
 /* Call keys_list_fini in every case. After a failure the list is of no use. */
@@ -329,40 +329,41 @@ int command_keys_revoke(const struct options *o)
 
 /* --- Listing --- */
 
-/* Prints a value, or what stands for one that is absent. No value has a control character. */
-static void keys_print_value(const char *before, struct span value, const char *absent, const char *quote)
+/* The text of a time; absent where there is none. */
+static struct span keys_write_time(int64_t seconds, char out[API_KEY_TIME_LEN])
 {
-    if (value.data != NULL)
-        (void)printf("%s%s%.*s%s", before, quote, (int)value.len, value.data, quote);
-    else
-        (void)printf("%s%s", before, absent);
+    if (seconds == API_KEY_NEVER || seconds == API_KEY_UNKNOWN) /* or API_KEY_REFUSED, the same */
+        return SPAN_ABSENT;
+    api_key_time_write(seconds, out);
+    return (struct span){out, API_KEY_TIME_LEN};
 }
 
-static void keys_print_time(const char *before, int64_t seconds, const char *absent, const char *quote)
-{
-    char text[API_KEY_TIME_LEN];
-    bool is_absent =
-        seconds == API_KEY_NEVER || seconds == API_KEY_UNKNOWN; /* or API_KEY_REFUSED, the same */
-    if (!is_absent)
-        api_key_time_write(seconds, text);
-    keys_print_value(before, is_absent ? SPAN_ABSENT : (struct span){text, sizeof text}, absent, quote);
-}
-
+/* No value has a control character. */
 static void keys_print(const struct issued_key *key, bool is_json, int64_t now)
 {
     const struct api_key_info *info = &key->info;
-    const char *quote = is_json ? "\"" : "";
+    char issued[API_KEY_TIME_LEN];
+    char expires[API_KEY_TIME_LEN];
     bool is_refused = info->expires == API_KEY_REFUSED;
     bool is_expired = api_key_is_expired(info->expires, now);
-    struct span name = info->name.len > 0 ? api_key_name_span(&info->name) : SPAN_ABSENT;
-    keys_print_value(is_json ? "{\"digest\":" : "", key->digest, "", quote);
-    keys_print_value(is_json ? ",\"name\":" : "\t", name, is_json ? "null" : "-", quote);
-    keys_print_time(is_json ? ",\"issued\":" : "\t", info->issued, is_json ? "null" : "-", quote);
-    keys_print_time(is_json ? ",\"expires\":" : "\t", info->expires,
-                    is_json      ? "null"
-                    : is_refused ? "malformed: refused"
-                                 : "never",
-                    quote);
+    const struct {
+        const char *name, *absent;
+        struct span value;
+    } fields[] = {
+        {"{\"digest\":", "", key->digest},
+        {",\"name\":", "-", info->name.len > 0 ? api_key_name_span(&info->name) : SPAN_ABSENT},
+        {",\"issued\":", "-", keys_write_time(info->issued, issued)},
+        {",\"expires\":", is_refused ? "malformed: refused" : "never",
+         keys_write_time(info->expires, expires)},
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        struct span value = fields[i].value;
+        (void)fputs(is_json ? fields[i].name : i > 0 ? "\t" : "", stdout);
+        if (value.data == NULL)
+            (void)fputs(is_json ? "null" : fields[i].absent, stdout);
+        else
+            (void)printf(is_json ? "\"%.*s\"" : "%.*s", (int)value.len, value.data);
+    }
     if (is_json)
         (void)printf(",\"valid\":%s}\n", is_expired ? "false" : "true");
     else

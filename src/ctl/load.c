@@ -77,7 +77,7 @@ struct load {
 static void load_take_census(struct load *l)
 {
     struct client *c = &l->client;
-    struct client_scan s = {.what = SCAN_CARD_HASHES};
+    struct client_scan s = {.kind = KEYSPACE_CARD, .type = SPAN("hash")};
     while (client_scan_next(c, &s)) {
         for (size_t i = 0; i < s.count; i++)
             l->lacking +=
@@ -304,14 +304,15 @@ static void load_keep_links(struct client *c, struct client_scan *s)
 }
 
 /* Returns how many keys were removed. Keys of other types are left: they may belong to another program. */
-static int64_t load_sweep(struct load *l, enum client_scanned what)
+static int64_t load_sweep(struct load *l, struct span kind, struct span type,
+                          void (*keep)(struct client *c, struct client_scan *s))
 {
     struct client *c = &l->client;
-    struct client_scan s = {.what = what};
+    struct client_scan s = {.kind = kind, .type = type};
     int64_t removed = 0;
     while (client_scan_next(c, &s)) {
         int64_t found = 0;
-        (what == SCAN_CARD_HASHES ? load_keep_cards : load_keep_links)(c, &s);
+        keep(c, &s);
         lock_begin(&l->lock);
         for (size_t i = 0; i < s.count; i++)
             if (s.names[i].type != REPLY_NIL) {
@@ -387,8 +388,8 @@ static void load_write_all(struct load *l)
     if (l->replaces)
         load_swap_indexes(l);
     if (l->replaced) {
-        l->cards_removed = load_sweep(l, SCAN_CARD_HASHES);
-        (void)load_sweep(l, SCAN_LINK_STRINGS);
+        l->cards_removed = load_sweep(l, KEYSPACE_CARD, SPAN("hash"), load_keep_cards);
+        (void)load_sweep(l, KEYSPACE_LINK, SPAN("string"), load_keep_links);
     }
     if (l->mark > 0) {
         lock_begin(&l->lock);

@@ -34,43 +34,32 @@ static const struct settings_flag FLAGS[] = {
 #define LOAD_FLAGS (FLAG(REPLACE) | FLAG(MAX_REMOVED) | FLAG(EXPECT) | FLAG(DRY_RUN))
 
 /* clang-format off */
-/* X(run, name, argument, needs, takes, help): the ways to call each command, as in struct usage_command. */
-#define COMMANDS_OF(X) \
-    X(command_load, "load", "FILE|-", 0, LOAD_FLAGS, \
-      "load channels from NDJSON: each line is a card as the API returns it, or a response with one. Only one " \
-      "load runs at a time: a second one fails within 5 s, and waits up to 15 s for the lock of one that was killed") \
-    X(command_load, "load", NULL, FLAG(SAMPLE), LOAD_FLAGS, \
-      "load sample channels") \
-    X(command_show, "show", "ID|LINK", 0, 0, \
-      "print a channel as Redis holds it: the card as JSON, its place in the index, where its link leads") \
-    X(command_remove, "remove", "ID", 0, 0, \
-      "remove a channel: its place in the index, its card and its link key, in one transaction. It fails " \
-      "while a load runs, as a second load does") \
-    X(command_keys_issue, "keys issue", NULL, 0, FLAG(COUNT) | FLAG(NAME) | FLAG(EXPIRES), \
-      "create API keys and print them; they cannot be printed again") \
-    X(command_keys_revoke, "keys revoke", "KEY|DIGEST", 0, 0, \
-      "revoke an API key, given as the key or its SHA-256") \
-    X(command_keys_revoke, "keys revoke", NULL, FLAG(NAME), FLAG(ALL), \
-      "revoke the API key of that name") \
-    X(command_keys_list, "keys list", NULL, 0, FLAG(JSON), \
-      "print the SHA-256 digest, name, time of issue and expiry of each key") \
-    X(command_verify, "verify", NULL, 0, 0, \
-      "check the whole catalogue: types, values, TTLs, sizes, links, API keys") \
-    X(command_sample, "sample", "N", 0, 0, \
-      "print N sample channels as NDJSON")
-/* clang-format on */
-
+/* The ways to call each command. */
 static const struct usage_command COMMANDS[] = {
-#define ROW(run, name, argument, needs, takes, help) {name, argument, needs, takes, help},
-    COMMANDS_OF(ROW)
-#undef ROW
+    {command_load, "load", "FILE|-", 0, LOAD_FLAGS,
+     "load channels from NDJSON: each line is a card as the API returns it, or a response with one. Only one "
+     "load runs at a time: a second one fails within 5 s, and waits up to 15 s for the lock of one that was killed"},
+    {command_load, "load", NULL, FLAG(SAMPLE), LOAD_FLAGS,
+     "load sample channels"},
+    {command_show, "show", "ID|LINK", 0, 0,
+     "print a channel as Redis holds it: the card as JSON, its place in the index, where its link leads"},
+    {command_remove, "remove", "ID", 0, 0,
+     "remove a channel: its place in the index, its card and its link key, in one transaction. It fails "
+     "while a load runs, as a second load does"},
+    {command_keys_issue, "keys issue", NULL, 0, FLAG(COUNT) | FLAG(NAME) | FLAG(EXPIRES),
+     "create API keys and print them; they cannot be printed again"},
+    {command_keys_revoke, "keys revoke", "KEY|DIGEST", 0, 0,
+     "revoke an API key, given as the key or its SHA-256"},
+    {command_keys_revoke, "keys revoke", NULL, FLAG(NAME), FLAG(ALL),
+     "revoke the API key of that name"},
+    {command_keys_list, "keys list", NULL, 0, FLAG(JSON),
+     "print the SHA-256 digest, name, time of issue and expiry of each key"},
+    {command_verify, "verify", NULL, 0, 0,
+     "check the whole catalogue: types, values, TTLs, sizes, links, API keys"},
+    {command_sample, "sample", "N", 0, 0,
+     "print N sample channels as NDJSON"},
 };
-
-static int (*const RUNS[])(const struct options *o) = {
-#define ROW(run, name, argument, needs, takes, help) run,
-    COMMANDS_OF(ROW)
-#undef ROW
-};
+/* clang-format on */
 
 static const struct usage USAGE = {
     .program = "channelctl",
@@ -215,7 +204,7 @@ static int ctl_run(struct options *o)
         return ctl_refuse(o, named);
     if (COMMANDS[called].argument != NULL)
         o->argument = o->args.argv[o->word_count - 1];
-    return RUNS[called](o);
+    return COMMANDS[called].run(o);
 }
 
 int main(int argc, char **argv)

@@ -50,11 +50,15 @@ static void show_print_links(struct client *c, int64_t id, struct span own, stru
         show_message("%s leads to it, but is not its link", EXCERPT(given));
 }
 
-/* The channel with this id, or, if one was given, with this link. */
-static void show_channel(struct client *c, int64_t id, struct span link)
+/* The channel with the id of the command line, or with this link, which is empty where an id was given. */
+static void show_channel(struct client *c, void *arg)
 {
     struct channel_row row;
-    if (link.len > 0 && !show_read_owner(c, link, &id))
+    int64_t id = 0;
+    struct span link = buf_span(arg);
+    if (buf_error(arg) != 0)
+        (void)client_fail_memory(c);
+    if (parse_int64(span_of(c->options->argument), &id) != 0 && !show_read_owner(c, link, &id))
         (void)client_fail(c, "no channel has the link %s", EXCERPT(link));
     CLIENT_SEND(c, SPAN("ZRANK"), c->index, DIGITS(id));
     CLIENT_SEND(c, SPAN("ZSCORE"), c->index, DIGITS(id));
@@ -84,7 +88,6 @@ static void show_channel(struct client *c, int64_t id, struct span link)
 
 int command_show(const struct options *o)
 {
-    struct client c = {0};
     struct buf link = BUF_INIT;
     int64_t id = 0;
     int code = EXIT_OK;
@@ -93,12 +96,7 @@ int command_show(const struct options *o)
         code = usage_error("show: expected the id of a channel, or a link https://%s/<slug> (--channel-host)",
                            o->channel_host);
     else
-        code = buf_error(&link) == 0 ? client_open(&c, o, CLIENT_CATALOGUE) : FAIL("out of memory");
-    if (code == EXIT_OK) {
-        show_channel(&c, id, buf_span(&link));
-        code = client_status(&c) == 0 ? output_finish() : FAIL("%s", client_error(&c));
-    }
+        code = client_run(o, CLIENT_CATALOGUE, show_channel, &link);
     buf_fini(&link);
-    client_close(&c);
     return code;
 }

@@ -83,18 +83,12 @@ void print_line(FILE *to, const char *format, ...)
     va_end(args);
 }
 
-/* True when nobody reads the other end of a pipe any more. */
-static bool terminal_is_pipe_broken(int fd)
-{
-    struct pollfd output = {.fd = fd};
-    return poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
-}
-
 int output_finish(void)
 {
+    struct pollfd output = {.fd = STDOUT_FILENO};
     if (fflush(stdout) == 0 && ferror(stdout) == 0)
         return EXIT_OK;
-    if (terminal_is_pipe_broken(STDOUT_FILENO))
+    if (poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0) /* nobody reads a pipe any more */
         return 128 + SIGPIPE;
     return FAIL("cannot write to standard output: %s", strerror(errno));
 }

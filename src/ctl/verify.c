@@ -26,14 +26,13 @@ enum { GROUP_BYTES_MAX = 4 << 20 }; /* cards are read in groups */
 
 struct verify {
     struct client *client;
-    const struct link_hosts *hosts;
     struct report report;
-    bool has_keys, has_index; /* the set exists and has its type */
-    int64_t channels;         /* members of the index */
-    int64_t keys;             /* API keys */
-    bool key_works;           /* one of them has not expired */
-    bool key_refused;         /* the expiry of one of them cannot be read */
-    int64_t now;              /* seconds since 1970 */
+    bool has_index;   /* it exists and has its type */
+    int64_t channels; /* members of the index */
+    int64_t keys;     /* API keys */
+    bool key_works;   /* one of them has not expired */
+    bool key_refused; /* the expiry of one of them cannot be read */
+    int64_t now;      /* seconds since 1970 */
 };
 
 /* What to do about most problems. */
@@ -42,10 +41,9 @@ struct verify {
 #define LOAD_OR_REMOVE "load it, or channelctl remove it"
 #define DELETE_KEY     "redis-cli DEL its key"
 
-static void verify_scan(struct verify *v, enum client_scanned what,
+static void verify_scan(struct verify *v, struct client_scan s,
                         void (*visit)(struct verify *v, const struct redis_reply *names, size_t count))
 {
-    struct client_scan s = {.what = what};
     while (client_scan_next(v->client, &s))
         visit(v, s.names, s.count);
 }
@@ -181,14 +179,9 @@ static void verify_visit_api_keys(struct verify *v, const struct redis_reply *me
 /* Keys that the documents show, so that they are public. tests/check-published-keys compares. */
 static const char *const PUBLISHED_KEYS[] = {"demo-key", "KEY"};
 
-static void verify_check_api_keys(struct verify *v)
+static void verify_check_members(struct verify *v)
 {
     struct client *c = v->client;
-    report_begin(&v->report, "api_keys");
-    v->has_keys = verify_check_key(v, c->api_keys, "set", "there are no API keys: every request gets 401",
-                                   "restore them from a backup; without one: channelctl keys issue");
-    if (!v->has_keys)
-        return;
     for (size_t i = 0; i < sizeof PUBLISHED_KEYS / sizeof *PUBLISHED_KEYS; i++) {
         CLIENT_SEND(c, SPAN("SISMEMBER"), c->api_keys, DIGEST_HEX(span_of(PUBLISHED_KEYS[i])));
         if (client_receive_integer(c) != 0)
@@ -197,13 +190,11 @@ static void verify_check_api_keys(struct verify *v)
                            "channelctl keys revoke)",
                            PUBLISHED_KEYS[i]);
     }
-    verify_scan(v, SCAN_API_KEYS, verify_visit_api_keys);
+    verify_scan(v, (struct client_scan){.command = SPAN("SSCAN"), .key = c->api_keys}, verify_visit_api_keys);
     if (v->keys > 0 && !v->key_works)
         report_problem(&v->report, "every key %s: every request gets 401 (run channelctl keys issue)",
                        v->key_refused ? "has expired, or has an info that is not valid" : "has expired");
 }
-
-/* --- The infos of API keys --- */
 
 static void verify_send_info_reads(struct client *c, struct span field)
 {
@@ -233,11 +224,18 @@ static void verify_visit_infos(struct verify *v, const struct redis_reply *infos
 }
 
 /* Without a set of API keys there is nothing to compare the infos with. */
-static void verify_check_api_key_info(struct verify *v)
+static void verify_check_api_keys(struct verify *v)
 {
+    struct client *c = v->client;
+    report_begin(&v->report, "api_keys");
+    bool has_keys = verify_check_key(v, c->api_keys, "set", "there are no API keys: every request gets 401",
+                                     "restore them from a backup; without one: channelctl keys issue");
+    if (has_keys)
+        verify_check_members(v);
     report_begin(&v->report, "api_key_info");
-    if (verify_check_key(v, v->client->api_key_info, "hash", NULL, "restore it from a backup") && v->has_keys)
-        verify_scan(v, SCAN_API_KEY_INFO, verify_visit_infos);
+    if (verify_check_key(v, c->api_key_info, "hash", NULL, "restore it from a backup") && has_keys)
+        verify_scan(v, (struct client_scan){.command = SPAN("HSCAN"), .key = c->api_key_info},
+                    verify_visit_infos);
 }
 
 /* --- The index --- */
@@ -280,7 +278,8 @@ static void verify_check_index(struct verify *v)
         return;
     CLIENT_SEND(v->client, SPAN("ZCARD"), v->client->index);
     v->channels = client_receive_integer(v->client);
-    verify_scan(v, SCAN_INDEX, verify_visit_index);
+    verify_scan(v, (struct client_scan){.command = SPAN("ZSCAN"), .key = v->client->index},
+                verify_visit_index);
 }
 
 /* --- Cards --- */
@@ -326,7 +325,7 @@ static void verify_check_values(struct verify *v, const struct channel_row *row)
         struct span value = row->value[f];
         if (value.data == NULL)
             continue;
-        const char *problem = card_check_value(v->hosts, f, value);
+        const char *problem = card_check_value(&v->client->options->hosts, f, value);
         if (problem == NULL)
             problem = channel_find_fault(row, f);
         if (problem != NULL)
@@ -424,7 +423,7 @@ static void verify_receive_link(struct verify *v, const struct redis_reply *key,
     verify_receive_ttl(v);
     if (reply_is_text(key, v->client->samples))
         return;
-    if (!link_is_stored_shape(v->hosts, o->link))
+    if (!link_is_stored_shape(&v->client->options->hosts, o->link))
         report_problem(&v->report, "%s, so it is never found (" DELETE_KEY ")", CARD_INVALID_LINK);
     if (!o->found)
         report_problem(&v->report, "does not hold a channel id (" DELETE_KEY ", or load with --replace)");
@@ -454,10 +453,9 @@ static void verify_catalogue(struct client *c, void *arg)
     verify_warn_of_eviction(c);
     verify_check_load(v);
     verify_check_api_keys(v);
-    verify_check_api_key_info(v);
     verify_check_index(v);
-    verify_scan(v, SCAN_CARDS, verify_visit_cards);
-    verify_scan(v, SCAN_LINKS, verify_visit_links);
+    verify_scan(v, (struct client_scan){.kind = KEYSPACE_CARD}, verify_visit_cards);
+    verify_scan(v, (struct client_scan){.kind = KEYSPACE_LINK}, verify_visit_links);
     if (client_status(c) != 0)
         return;
     report_finish(&v->report);
@@ -471,7 +469,7 @@ static void verify_catalogue(struct client *c, void *arg)
 
 int command_verify(const struct options *o)
 {
-    struct verify v = {.hosts = &o->hosts, .report.to = stdout, .now = clock_wall_s()};
+    struct verify v = {.report.to = stdout, .now = clock_wall_s()};
     int code = client_run(o, CLIENT_CATALOGUE, verify_catalogue, &v);
     return code == EXIT_OK && v.report.problems > 0 ? EXIT_FAILED : code;
 }
