@@ -100,10 +100,7 @@ static void audit_fail(struct audit *a, bool is_of_keys)
     a->parts->drop_all(a->parts->arg);
 }
 
-/*
- * The body that differed is held, so that no other body has its address. If the entry has it still, no
- * invalidation has explained the difference.
- */
+/* The body that differed is held, so no other has its address: an entry that has it was not invalidated. */
 static void audit_compare_entry(struct audit *a, const struct redis_reply *reply)
 {
     const struct entry *e = entries_peek(a->parts->entries, a->audited.kind, a->audited.number);

@@ -149,10 +149,7 @@ unsigned body_write(struct buf *text, const struct channel_row *row, enum channe
 
 /* --- reports --- */
 
-/*
- * A later date than any time zone explains is an error of the loader, and would hide that the loader has
- * stopped.
- */
+/* A later date than any time zone explains is an error, and would hide that the loader has stopped. */
 enum { ZONE_MAX_S = 14 * 3600 };
 
 static bool body_is_due(struct value_reports *r, int64_t id, enum value_report kind)

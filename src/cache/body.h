@@ -55,10 +55,7 @@ const struct buf *commands_index_size(struct commands *c);
 /* SCARD of the set of API keys. */
 const struct buf *commands_key_count(struct commands *c);
 
-/*
- * Begin HMGET of the infos of `count` API keys, and SMISMEMBER of so many of the set. The result is complete
- * when commands_add_key was called for each, with the digits of its digest.
- */
+/* Begin HMGET of the infos of `count` API keys, and SMISMEMBER; commands_add_key completes them. */
 const struct buf *commands_begin_infos(struct commands *c, size_t count);
 const struct buf *commands_begin_members(struct commands *c, size_t count);
 void commands_add_key(struct commands *c, const char digits[DIGEST_HEX_LEN]);
@@ -74,21 +71,14 @@ enum { BODY_TEXT_KEPT = 256 * 1024 };
 /* VALUE_INVALID: the reply has another type than the command's. */
 enum value_state { VALUE_INVALID, VALUE_ABSENT, VALUE_PRESENT };
 
-/*
- * Parses the reply to an HMGET of all fields of a shape; *row borrows from it. A channel is present when it
- * has at least one field of a summary.
- */
+/* Parses the HMGET of a shape; *row borrows from the reply. A channel has a field of the summary. */
 enum value_state body_parse_row(const struct redis_reply *reply, enum channel_shape shape,
                                 struct channel_row *row);
 
-/* Parses the reply to the GET of a link. A value that is not an id counts as absent, and *malformed is set.
- */
+/* Parses the GET of a link. A value that is not an id counts as absent, and *malformed is set. */
 enum value_state body_parse_link(const struct redis_reply *reply, int64_t *id, bool *malformed);
 
-/*
- * Replaces `text` with the body of a card, or with the JSON object of a summary in a page. Returns the set of
- * fields whose value did not parse, as channel_write.
- */
+/* Replaces `text` with a card's body or a summary. Returns the fields that did not parse (channel_write). */
 unsigned body_write(struct buf *text, const struct channel_row *row, enum channel_shape shape);
 
 /* --- reports of values that are served as absent --- */
@@ -106,9 +96,7 @@ enum value_report {
 /* Embedded, zeros but for `metrics`; private to body.c. */
 struct value_reports {
     struct cache_metrics *metrics; /* borrowed */
-    /*
-     * What was logged last, by the hash of the channel's id or of the key: nothing is logged twice in a row.
-     */
+    /* What was logged last, by the hash of the channel's id or of the key: nothing is logged twice. */
     struct {
         enum value_report kind;
         int64_t id;

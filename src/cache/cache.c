@@ -150,10 +150,7 @@ static inline bool cache_hit(struct cache *c, const struct cache_query *q, struc
     return false;
 }
 
-/*
- * What was read without tracking may have changed since it was read. All other data may have changed since
- * the connection was last known to be whole.
- */
+/* Without tracking data may have changed since it was read, other data since the stream was last whole. */
 __attribute__((cold)) static void cache_set_age(const struct cache *c, struct lookup *l)
 {
     bool tracked = lifetime_is_tracked(l->lifetime);
@@ -183,10 +180,7 @@ static void cache_count_hit(struct cache *c, struct lookup *l)
         cache_set_age(c, l);
 }
 
-/*
- * Whether invalidations that Redis sent before `arrived_ms`, the arrival of a request, may wait in the
- * socket. The socket is only checked if that is not known.
- */
+/* Whether invalidations sent before `arrived_ms` may wait in the socket, which is looked at if not known. */
 static inline bool cache_is_undrained(struct cache *c, uint64_t arrived_ms)
 {
     struct stream *s = &c->stream;
@@ -353,10 +347,7 @@ static bool cache_must_queue(struct cache *c, const struct cache_request *reques
     return (request->queued_ms == 0 && !list_empty(&c->queue)) || !cache_may_read(c);
 }
 
-/*
- * Whether most of the timeout was spent in the queue although Redis was connected. A reply would come too
- * late.
- */
+/* A reply would come too late: most of the timeout was spent in the queue, although Redis was connected. */
 static bool cache_is_late(const struct cache *c, const struct cache_request *request)
 {
     uint64_t since_ms =
@@ -461,10 +452,7 @@ static void cache_get_waiting_again(struct cache *c, struct cache_request *r)
     cache_get_again(c, r);
 }
 
-/*
- * Requests stay undrained after a loop iteration that read only a part of the input. Without a connection no
- * request is undrained.
- */
+/* An iteration may read only a part of the input. Without a connection no request is undrained. */
 static void cache_run_undrained(struct cache *c)
 {
     while (!list_empty(&c->undrained)) {
@@ -513,10 +501,7 @@ static bool cache_count_loss(const struct cache *c, struct cache_request *r)
     return r->losses >= LOSSES_MAX;
 }
 
-/*
- * Called when a fetch has ended. It does not answer a request whose key is still being checked: what was read
- * does not count before the key is known to be valid.
- */
+/* What was read for a request does not count before its key is known to be valid. */
 static void cache_on_ended(void *arg, struct list *requests, const struct cache_result *result)
 {
     static const struct cache_result unavailable = {.status = CACHE_UNAVAILABLE};
@@ -631,10 +616,7 @@ static void cache_on_lost(void *arg)
     c->options.on_connection(c->options.arg, false);
 }
 
-/*
- * Requests whose commands are pending are read by the next connection. All entries are dropped when that
- * connection is ready.
- */
+/* Pending requests are read again by the next connection, which drops all entries first. */
 static void cache_on_replaced(void *arg)
 {
     struct cache *c = arg;
@@ -681,9 +663,7 @@ static int cache_open_session(struct cache *c, uv_loop_t *loop)
 
 /* --- beginning and end --- */
 
-/*
- * Some requests need two batches, one after the other, and the heartbeat must be answered within its lease.
- */
+/* Some requests need two batches in a row, and the heartbeat must be answered within its lease. */
 static uint64_t cache_delay_limit_ms(const struct cache_options *o)
 {
     enum { DELAY_LIMIT_MS = 200 };

@@ -105,10 +105,7 @@ enum cache_source {
 struct cache_result {
     enum cache_status status;
     enum cache_source source;
-    /*
-     * One reference, for the receiver, if a card or page was found (CACHE_FOUND); otherwise NULL. Plain,
-     * unless the cache has it in the coding of the query.
-     */
+    /* One reference for the receiver, with CACHE_FOUND. Plain, unless the cache has it in the coding. */
     struct blob *body;
     int64_t last_page; /* set for a page, with CACHE_FOUND */
     /*
@@ -122,10 +119,7 @@ struct cache_result {
     const struct api_key_name *key_name;
 };
 
-/*
- * A query in flight: embedded by the caller, which sets `done` and `arg`. It must stay until `done` was
- * called or cache_cancel has returned.
- */
+/* A query in flight, of a caller that sets `done` and `arg`, and keeps it until `done` or cache_cancel. */
 struct cache_request {
     void (*done)(void *arg, const struct cache_result *result);
     void *arg;
@@ -176,10 +170,7 @@ uint64_t cache_redis_number(const struct cache *c);
  */
 uint64_t cache_lost_ms(const struct cache *c);
 
-/*
- * True when *result is complete; `done` is not called then. False when `done` will be called from the loop,
- * within the request timeout.
- */
+/* True when *result is complete; false when `done` will be called from the loop, within the timeout. */
 bool cache_get(struct cache *c, struct cache_request *request, const struct cache_query *query,
                struct cache_result *result) __attribute__((warn_unused_result));
 

@@ -42,16 +42,10 @@ struct encoder {
 /* All is borrowed. */
 void encoder_init(struct encoder *e, uv_loop_t *loop, struct entries *entries, struct cache_metrics *metrics);
 
-/*
- * No function may be called after this. The encoder is an operation of `closing` until no thread works for
- * it.
- */
+/* The last call. The encoder is an operation of `closing` until no thread works for it. */
 void encoder_close(struct encoder *e, struct wait_group *closing);
 
-/*
- * The body of a card or page for a cache hit that wants it in `coding`, which is not identity. It is coded if
- * the entry has it so, otherwise plain. One reference, for the caller.
- */
+/* The body of a hit in `coding` (not identity), plain while there is none. One reference for the caller. */
 struct blob *encoder_body(struct encoder *e, const struct entry *entry, enum coding coding);
 
 #endif

@@ -1,8 +1,4 @@
-/*
- * The bounded table of entries; see entries.h.
- *
- * `members` leads from a channel to the pages that have its summary.
- */
+/* The bounded table of entries; see entries.h. `members` leads from a channel to the pages that show it. */
 #include "cache/entries.h"
 
 #include "base/allocator.h"
@@ -310,9 +306,7 @@ static struct entry *entries_new_card(int64_t id, struct span link, struct blob 
     return e;
 }
 
-/*
- * A link is in the table only once. If there is no memory for its link, the card is found by its id only.
- */
+/* A link is in the table only once. Without memory for it the card is found by its id only. */
 static void entries_add_link(struct entries *es, struct entry *e)
 {
     if (e->link_len == 0)
@@ -331,10 +325,7 @@ static bool entries_is_behind(const struct entries *es)
     return es->used > es->budget + es->budget / EXCESS_PART;
 }
 
-/*
- * Adds an entry with a reference of `body`, in place of any old one, and makes room for it. False when it is
- * not added. One larger than the whole budget would evict everything and then itself.
- */
+/* False when it is not added: one larger than the budget would evict everything and then itself. */
 static bool entries_add(struct entries *es, struct lifetime lifetime, struct entry *e, struct blob *body)
 {
     e->lifetime = lifetime;

@@ -28,10 +28,7 @@ enum entry_kind {
     ENTRY_PAGE  /* by number */
 };
 
-/*
- * A member of the index on a page, and its summary: in the body, or in the text of the read (page.h). `len`
- * is 0 if there is none.
- */
+/* A member of the index, and its summary: in the body, or the text of a read (page.h). `len` 0: none. */
 struct page_member {
     int64_t id;
     uint32_t offset, len;
@@ -140,10 +137,7 @@ void entries_fini(struct entries *es);
 enum { ENTRIES_ROOM_STEPS = 256, ENTRIES_HEARTBEAT_STEPS = 4096 };
 int entries_reclaim(struct entries *es, int steps);
 
-/*
- * The entry, marked as used; NULL when there is none. Borrowed until the entries next change. Its lifetime
- * may have ended.
- */
+/* The entry, marked as used, whose lifetime may have ended; or NULL. Borrowed until the next change. */
 const struct entry *entries_find(struct entries *es, enum entry_kind kind, int64_t number);
 
 /* As entries_find, but does not mark the entry as used. */
@@ -200,10 +194,7 @@ bool entries_put_coded(struct entries *es, enum entry_kind kind, int64_t number,
 
 void entries_drop(struct entries *es, enum entry_kind kind, int64_t number);
 
-/*
- * The summary of channel `id` is not current: pages that show it, or will, are outdated since after
- * `current_ms`, by the boot clock.
- */
+/* Pages that show channel `id`, or will, are outdated since after `current_ms`, by the boot clock. */
 void entries_drop_summary(struct entries *es, int64_t id, uint64_t current_ms);
 
 /* The same, of the summary at a place of a page that is being read. */

@@ -43,10 +43,7 @@ void fetches_fini(struct fetches *fs); /* when all fetches have ended */
 /* The fetch that a query may join, or NULL. */
 struct fetch *fetches_find(struct fetches *fs, const struct cache_query *q);
 
-/*
- * A card has changed: a fetch in flight that reads it is not joined any more. The entry of a page that is
- * being read notes its changes itself, and all fetches compare the epoch of the index (entries.h).
- */
+/* A fetch that reads the card is not joined any more. Pages note changes of their channels (entries.h). */
 void fetches_invalidate_card(struct fetches *fs, int64_t id);
 
 /*

@@ -1,8 +1,4 @@
-/*
- * Records of API keys, and the commands and replies that make them; see keys.h.
- *
- * The hash of digests is seeded like all others, since the set may contain any 64 hexadecimal digits.
- */
+/* Records of API keys, and the commands and replies that make them; see keys.h. */
 #include "cache/keys.h"
 
 #include "base/clock.h"
@@ -260,10 +256,7 @@ static const struct buf *key_check_compose(struct key_check *c, const struct buf
     return begun;
 }
 
-/*
- * Reads the data of requests whose keys are known. If the cache is fresh, it may have the data, or read it
- * for others too.
- */
+/* If the cache is fresh, it may have the data, or read it for others too. */
 static void key_check_read_data(struct key_check *c)
 {
     const struct cache_parts *parts = c->keys->parts;
@@ -300,10 +293,7 @@ static bool key_check_send(struct key_check *c)
 
 /* --- a check: replies --- */
 
-/*
- * Returns whether the reply has data: a list with an element for each key. The epoch of the keys counts from
- * the first reply.
- */
+/* Whether the reply is a list with an element for each key. The epoch counts from the first reply. */
 static bool key_check_accept(struct key_check *c, const struct redis_reply *reply, enum redis_origin origin)
 {
     const struct cache_parts *parts = c->keys->parts;
@@ -375,10 +365,7 @@ static void key_check_on_members(void *arg, const struct redis_reply *reply, enu
 
 /* --- a check: its end --- */
 
-/*
- * The infos may be older than the membership: a change was announced since they came. Or everything was
- * invalidated.
- */
+/* The infos are older than the membership if a change was announced since. Or all was invalidated. */
 static bool key_check_is_void(const struct key_check *c)
 {
     return c->epoch != c->keys->epoch || c->keys->parts->stream->flush_pending;
@@ -437,10 +424,7 @@ static void key_check_accept_key(struct key_check *c, const struct checked_key *
     keys_end(c->keys, request, is_valid ? NULL : &KEY_INVALID);
 }
 
-/*
- * What the check has found decides about the request, or it waits for another one. `state` is what a probe
- * behind the check has found.
- */
+/* What the check has found decides, or the request waits for another. `state` is that of a later probe. */
 static void key_check_settle(struct key_check *c, struct cache_request *request, enum catalogue_state state)
 {
     struct keys *k = c->keys;
@@ -473,10 +457,7 @@ static void key_check_on_probed(struct probe_waiter *waiter, enum catalogue_stat
     keys_proceed(k);
 }
 
-/*
- * Ends the check for a request, which is checked again if a reply was lost. A denial counts only with a
- * catalogue.
- */
+/* A request is checked again if a reply was lost. A denial counts only with a catalogue. */
 static void key_check_end_request(struct key_check *c, struct cache_request *request)
 {
     struct keys *k = c->keys;
@@ -677,10 +658,7 @@ static void keys_scan(struct keys *k)
 
 /* --- events --- */
 
-/*
- * Ends the requests at the head whose keys were settled meanwhile, if a look-up uses these records; and
- * without a connection all.
- */
+/* At the head, if their keys were settled and a look-up uses the records; without a connection all. */
 static void keys_end_settled(struct keys *k, struct list *queue)
 {
     const struct stream *stream = k->parts->stream;

@@ -76,17 +76,11 @@ struct keys {
 void keys_init(struct keys *k, const struct cache_parts *parts);
 void keys_fini(struct keys *k);
 
-/*
- * Whether the key is valid now, as far as it is known. *name becomes its name, even if it has expired.
- * `now_ms` is by the boot clock.
- */
+/* What is known of the key at that time of the boot clock. *name: its name, even if it has expired. */
 enum auth_result keys_look_up(struct keys *k, const struct digest *digest, uint64_t now_ms,
                               struct api_key_name *name);
 
-/*
- * Adds a request, by `checking`; there must be a connection. The end is told from the loop (parts.checked),
- * and the request may leave at any time.
- */
+/* Adds a request, which may leave at any time; there must be a connection. The end is parts.checked. */
 void keys_wait(struct keys *k, struct cache_request *request);
 
 /* The set or the infos have changed, or may have: no record counts any more. */
@@ -95,10 +89,7 @@ void keys_invalidate(struct keys *k);
 /* To be called every second. */
 void keys_heartbeat(struct keys *k);
 
-/*
- * To be called every second. Whether Redis has contradicted a record before the last call, and the keys have
- * not changed since.
- */
+/* Every second: whether Redis had contradicted a record before the last call, without a change since. */
 static inline bool keys_are_wrong(struct keys *k)
 {
     return k->differences > 0 && k->differences++ > 1;

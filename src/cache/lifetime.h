@@ -1,7 +1,4 @@
-/*
- * How long the content of a reply may be served from the cache. Every function that caches takes the lifetime
- * of the data that it gets; stream_lifetime() determines it for each reply.
- */
+/* How long the content of a reply may be served from the cache; stream_lifetime() determines it. */
 #ifndef CACHE_LIFETIME_H
 #define CACHE_LIFETIME_H
 
@@ -12,10 +9,7 @@ struct lifetime {
     uint64_t until_ms; /* by the boot clock; or one of the two values below */
 };
 
-/*
- * Must not be served: a reply from outside of the stream, an absence that is not tracked, a connection
- * without tracking.
- */
+/* Must not be served: from outside of the stream, an absence that is not tracked, or without tracking. */
 #define LIFETIME_NONE ((struct lifetime){0})
 
 /* May be served until Redis announces a change on this connection. */

@@ -47,10 +47,7 @@ void page_builder_free(struct page_builder *p)
     free(p);
 }
 
-/*
- * Takes the summaries of `old`, which are in `text`. Most members follow each other in both lists, so the
- * search for one begins behind the one before.
- */
+/* Most members follow each other in both lists, so the search for one begins behind the one before. */
 static void page_take(struct entry_page *page, struct buf *out, const struct entry *old, const char *text)
 {
     const struct entry_page *from = entry_page(old);
@@ -163,10 +160,7 @@ uint64_t page_builder_lack(const struct page_builder *p)
     return lack;
 }
 
-/*
- * The size of the index and its members were read by two commands. This makes `last` consistent with
- * has_next.
- */
+/* The index's size and members were read by two commands: `last` becomes consistent with has_next. */
 static int64_t page_last_of(const struct page_builder *p)
 {
     int64_t last = page_last(p->index_size);

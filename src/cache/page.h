@@ -60,10 +60,7 @@ static inline int64_t page_builder_id(const struct page_builder *p, int at)
 /* The place of the first summary from `from` on that is neither there nor left out, or -1. */
 int page_builder_next_missing(const struct page_builder *p, int from);
 
-/*
- * Writes the summary at a place. Returns the set of fields whose value did not parse, as channel_write does;
- * lack of memory is reported by page_builder_compose.
- */
+/* Writes a summary. Returns the fields that did not parse; page_builder_compose reports lack of memory. */
 unsigned page_builder_write(struct page_builder *p, int at, const struct channel_row *row);
 
 /* The gap that a reply to the HMGET of a summary leaves. An invalid card does not make its page fail. */

@@ -1,7 +1,4 @@
-/*
- * The state that the parts of a cache share, and the function by which they end the wait of requests. There
- * is one struct for all parts. They borrow it, and everything that it points to, while they live.
- */
+/* What the parts of a cache share. They borrow it, and all that it points to, while they live. */
 #ifndef CACHE_PARTS_H
 #define CACHE_PARTS_H
 

@@ -26,10 +26,7 @@
 
 struct cache_parts;
 
-/*
- * The lease: how long entries are served after the last answered PING was sent, in milliseconds. A process
- * that was stopped must read the invalidations that it missed before it serves from the cache.
- */
+/* How long entries are served after the last answered PING was sent: a stopped process must read first. */
 enum { STREAM_LEASE_MS = 3000 };
 
 /*
@@ -50,10 +47,7 @@ enum catalogue_state {
     CATALOGUE_PRESENT
 };
 
-/*
- * What is checked on one connection: the permissions, and with a probe, which is SCARD of the set of API keys
- * and ZCARD of the index in one write, whether Redis has a catalogue.
- */
+/* Of one connection: the permissions, and a probe (SCARD of the keys, ZCARD of the index, in one write). */
 struct stream_check {
     struct stream *stream;
     struct redis_connection *connection; /* the last one whose handshake was done */
@@ -87,10 +81,7 @@ struct stream {
     bool absences_untracked; /* Redis does not announce when an absent key comes to exist */
     bool missing;            /* a probe has found no catalogue; set until the next connection */
     uint64_t pong_ms;        /* when the last answered PING was sent */
-    /*
-     * A request that arrived before this need not wait: whatever Redis had sent 50 ms earlier has been
-     * delivered.
-     */
+    /* A request from before then need not wait: all that Redis had sent 50 ms earlier was delivered. */
     uint64_t drained_until_ms;
     uint64_t present_ms; /* when the last probe that found a catalogue was sent, or the connection began */
     uint64_t lost_ms;    /* when the connection was lost, or the lease expired before that */
@@ -144,10 +135,7 @@ static inline bool stream_may_store(const struct stream *s)
     return s->connected && s->mode == STREAM_TRACKED && !s->flush_pending;
 }
 
-/*
- * The lifetime of a reply that has just arrived on this connection, to a command that was sent at `sent_ms`
- * or later. `reply` may be NULL, for data that is composed of cached entries.
- */
+/* Of a reply that has just arrived, to a command sent at `sent_ms` or later; NULL: of cached entries. */
 static inline struct lifetime stream_lifetime(const struct stream *s, const struct redis_reply *reply,
                                               uint64_t sent_ms)
 {
@@ -192,10 +180,7 @@ static inline enum freshness stream_freshness(const struct stream *s, uint64_t n
     return now_ms < s->lost_ms + s->options->settings.stale_limit_ms ? FRESHNESS_STALE : FRESHNESS_NONE;
 }
 
-/*
- * While there is no connection: since when coherent entries may have changed. Invalidations may have been on
- * their way since the last answered PING.
- */
+/* Without a connection: since when entries may have changed. Pushes may have been on their way. */
 static inline uint64_t stream_current_ms(const struct stream *s)
 {
     return s->pong_ms < s->lost_ms ? s->pong_ms : s->lost_ms;
