@@ -1,6 +1,8 @@
 /* Counting requests; see metrics.h. */
 #include "api/metrics.h"
 
+#include "base/hash.h"
+
 #include <stdlib.h>
 
 #define BIT(status) (1U << HTTP_STATUS_##status)
@@ -34,9 +36,10 @@ enum { PLACE_OTHER = 1 };
 /* The place of a name, or that of "other" if no name gets one any more; -1: it has none yet. */
 static int key_metrics_find(const struct key_metrics *m, struct span name)
 {
-    unsigned used = m->used;
+    const unsigned used = m->used;
+    const uint64_t hash = hash_bytes(name, 0);
     for (unsigned place = 0; place < used; place++)
-        if (m->name[place][name.len] == '\0' && span_equal((struct span){m->name[place], name.len}, name))
+        if (m->hash[place] == hash && span_equal(span_of(m->name[place]), name))
             return (int)place;
     return used == KEY_METRICS_PLACES ? PLACE_OTHER : -1;
 }
@@ -50,6 +53,7 @@ static int key_metrics_place_of(struct key_metrics *m, struct span name)
     place = key_metrics_find(m, name); /* another thread may have given it one meanwhile */
     if (place < 0) {
         place = (int)m->used;
+        m->hash[place] = hash_bytes(name, 0);
         (void)span_put(name, m->name[place]);
         m->used++;
     }
@@ -63,6 +67,8 @@ struct key_metrics *key_metrics_new(void)
     if (m == NULL)
         return NULL;
     (void)pthread_mutex_init(&m->lock, NULL);
+    m->hash[0] = hash_bytes(SPAN(""), 0);
+    m->hash[PLACE_OTHER] = hash_bytes(SPAN("other"), 0);
     (void)span_put(SPAN("other"), m->name[PLACE_OTHER]);
     m->used = PLACE_OTHER + 1;
     return m;

@@ -53,8 +53,9 @@ enum { KEY_METRICS_NAMES = 200, KEY_METRICS_PLACES = 2 + KEY_METRICS_NAMES };
 enum { KEY_CLASSES = 4, KEY_REASONS = 2 };
 
 struct key_metrics {
-    pthread_mutex_t lock; /* held while a name is added */
-    atomic_uint used;     /* places below it have a name that no longer changes */
+    pthread_mutex_t lock;              /* held while a name is added */
+    atomic_uint used;                  /* places below it have a name that no longer changes */
+    uint64_t hash[KEY_METRICS_PLACES]; /* of the name, so that a search compares numbers */
     char name[KEY_METRICS_PLACES][API_KEY_NAME_MAX + 1];
     _Atomic uint64_t requests[KEY_METRICS_PLACES][KEY_CLASSES];
     _Atomic uint64_t refused[KEY_METRICS_PLACES][KEY_REASONS];
