@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <yyjson.h>
 
-/* A line that is being read. */
 struct card_reader {
     const struct link_hosts *hosts;
     struct report *report;
@@ -83,17 +82,9 @@ static void card_read_member(struct card_reader *r, yyjson_val *key, yyjson_val 
         card_read_value(r, f, value);
 }
 
-/* Refuses values that have their types, but are impossible. */
-static void card_refuse_faults(struct card_reader *r)
-{
-    const struct channel_row *row = &r->card->row;
-    for (enum channel_field f = 0; f < CHANNEL_FIELD_COUNT; f++)
-        if (channel_find_fault(row, f) != NULL)
-            card_refuse_value(r, f, row->value[f], channel_find_fault(row, f));
-}
-
 static void card_read_object(struct card_reader *r, yyjson_val *object)
 {
+    const struct channel_row *row = &r->card->row;
     yyjson_obj_iter iter;
     if (!yyjson_obj_iter_init(object, &iter)) {
         report_problem(r->report, "not a JSON object");
@@ -104,8 +95,10 @@ static void card_read_object(struct card_reader *r, yyjson_val *object)
         card_read_member(r, key, yyjson_obj_iter_get_val(key));
     if ((r->seen & 1U << CHANNEL_FIELD_max_channel_id) == 0)
         report_problem(r->report, "max_channel_id is missing");
-    if (r->report->problems == r->problems)
-        card_refuse_faults(r);
+    bool is_whole = r->report->problems == r->problems;
+    for (enum channel_field f = 0; is_whole && f < CHANNEL_FIELD_COUNT; f++)
+        if (channel_find_fault(row, f) != NULL)
+            card_refuse_value(r, f, row->value[f], channel_find_fault(row, f));
 }
 
 /* Reads the line itself, or, where it is a whole response of the API, its data. */

@@ -15,8 +15,7 @@ enum { LINE_UNUSED = -1, LINK_TAKEN = -2 /* its link is that of another channel 
 
 /* --- Opening --- */
 
-/* Copies what is left of the input to a file without a name. Returns that, or NULL after printing what is
- * wrong. */
+/* A copy of what is left of the input, in a file without a name; NULL after printing what is wrong. */
 static FILE *input_copy(FILE *from)
 {
     char path[PATH_MAX];
@@ -146,38 +145,30 @@ static int input_note_lines(struct input *in)
 
 /* --- Channels and their links --- */
 
-/* By this, and where it is equal in the order of the file. */
-static int input_compare(uint64_t a, uint64_t b, int64_t x, int64_t y)
-{
-    return a != b ? (a > b) - (a < b) : (x > y) - (x < y);
-}
+enum input_order { BY_ID, BY_LINK }; /* and where that is equal, in the order of the file */
 
-static int input_compare_ids(const void *a, const void *b)
+static int input_compare(const void *a, const void *b, void *order)
 {
     const struct input_line *x = ((const struct input_channel *)a)->line;
     const struct input_line *y = ((const struct input_channel *)b)->line;
-    return input_compare((uint64_t)x->id, (uint64_t)y->id, x->number, y->number);
+    bool by_id = *(const enum input_order *)order == BY_ID;
+    uint64_t i = by_id ? (uint64_t)x->id : x->link;
+    uint64_t j = by_id ? (uint64_t)y->id : y->link;
+    return i != j ? (i > j) - (i < j) : (x->number > y->number) - (x->number < y->number);
 }
 
-static int input_compare_links(const void *a, const void *b)
+static void input_sort(struct input *in, enum input_order order)
 {
-    const struct input_line *x = ((const struct input_channel *)a)->line;
-    const struct input_line *y = ((const struct input_channel *)b)->line;
-    return input_compare(x->link, y->link, x->number, y->number);
+    qsort_r(in->channel, in->channels, sizeof *in->channel, input_compare, &order);
 }
 
 static int input_find(const void *id, const void *channel)
 {
-    int64_t other = ((const struct input_channel *)channel)->line->id;
-    return input_compare((uint64_t) * (const int64_t *)id, (uint64_t)other, 0, 0);
+    uint64_t i = *(const uint64_t *)id;
+    uint64_t j = (uint64_t)((const struct input_channel *)channel)->line->id;
+    return (i > j) - (i < j);
 }
 
-static void input_sort(struct input *in, int (*compare)(const void *a, const void *b))
-{
-    qsort(in->channel, in->channels, sizeof *in->channel, compare);
-}
-
-/* Lists the channels. Returns 0 or -ENOMEM. */
 static int input_list_channels(struct input *in)
 {
     size_t lines = in->index.len / sizeof *in->next;
@@ -188,7 +179,7 @@ static int input_list_channels(struct input *in)
         return -ENOMEM;
     for (in->channels = 0; in->channels < lines; in->channels++)
         in->channel[in->channels].line = &in->next[in->channels];
-    input_sort(in, input_compare_ids);
+    input_sort(in, BY_ID);
     in->channels = 0;
     for (size_t i = 0; i < lines; i++) {
         struct input_line *line = in->channel[i].line;
@@ -211,7 +202,7 @@ static int input_list_channels(struct input *in)
 static void input_check_links(struct input *in)
 {
     const struct input_line *owner = NULL;
-    input_sort(in, input_compare_links);
+    input_sort(in, BY_LINK);
     for (size_t i = 0; i < in->channels; i++) {
         struct input_line *line = in->channel[i].line;
         if (owner == NULL || line->link == 0 || line->link != owner->link)
@@ -219,7 +210,7 @@ static void input_check_links(struct input *in)
         else
             *line = (struct input_line){line->id, LINK_TAKEN, line->number, (uint64_t)owner->id};
     }
-    input_sort(in, input_compare_ids);
+    input_sort(in, BY_ID);
     for (const struct input_line *line = in->next; line < in->end; line++)
         if (line->at == LINK_TAKEN) {
             report_begin(&in->report, "%s:%lld", in->name, (long long)line->number);
