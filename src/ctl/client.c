@@ -13,15 +13,12 @@
 #include <stdlib.h>
 #include <sys/param.h>
 
-/* The time limits, in milliseconds, of connecting and of each reply; of both after a failure; of the
- * connection to a server that knows the master, with its answer. While it waits for Redis: the pause between
- * attempts. */
 enum {
     CONNECT_MS = 5000,
     REPLY_MS = 30000,
-    REOPEN_MS = 2000,
-    LOCATE_MS = 2 * LOCATOR_LIMIT_MS,
-    PAUSE_MS = 500
+    REOPEN_MS = 2000,                 /* both of these, after a failure */
+    LOCATE_MS = 2 * LOCATOR_LIMIT_MS, /* of a server that knows the master, with its answer */
+    PAUSE_MS = 500                    /* between the attempts of --wait */
 };
 
 /* --- Failures --- */
@@ -66,7 +63,6 @@ struct span client_link_key(struct client *c, struct span link)
     return buf_span(&c->key);
 }
 
-/* Sends the command in `text`. */
 static void client_send_text(struct client *c, redis_reply_fn fn)
 {
     if (buf_error(&c->text) != 0 ||
@@ -359,8 +355,7 @@ static int client_connect(struct client *c, uint64_t limit_ms)
 /* --- Opening and closing --- */
 
 /* Connects by the settings from now on. `again`: their files are read again, since the password may have been
- * changed, and after a failure those in use stay. Otherwise returns EXIT_OK, or prints what is wrong and
- * returns the exit code. */
+ * changed, and after a failure those in use stay. */
 static int client_use_settings(struct client *c, bool again)
 {
     struct redis_config *config = NULL;
@@ -508,8 +503,7 @@ bool client_receive_card(struct client *c, struct channel_row *out)
 
 /* --- Scans --- */
 
-/* COUNT: the number of elements that Redis examines per command. It is small, so that other clients do not
- * have to wait. */
+/* How many elements Redis examines per command: few, so that other clients do not have to wait. */
 static const struct span SCAN_COUNT = {"1000", 4};
 
 static void client_send_scan(struct client *c, const struct client_scan *s, struct span cursor)

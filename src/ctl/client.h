@@ -59,17 +59,15 @@ enum client_subject { CLIENT_CATALOGUE, CLIENT_API_KEYS };
 /*
  * Connects, authenticates and selects the database; with --wait it tries again until Redis executes commands,
  * or fails for a reason that does not pass. If Redis must be discovered, the servers that know it are queried
- * in turn until one leads to a master: the role in the URL does not apply, since commands write. Returns
- * EXIT_OK, or prints what is wrong and returns the exit code. `o` must outlive the client. Call client_close
- * in every case.
+ * in turn until one leads to a master: the role in the URL does not apply, since commands write. `o`
+ * must outlive the client. Call client_close in every case.
  */
 int client_open(struct client *c, const struct options *o, enum client_subject subject)
     __attribute__((warn_unused_result));
 
 void client_close(struct client *c);
 
-/* Opens a client, does `work`, and closes it. Returns the exit code: after a failure its reason is printed;
- * otherwise all of the output was written. */
+/* Opens a client, does `work`, and closes it. EXIT_OK: nothing failed, and all of the output was written. */
 int client_run(const struct options *o, enum client_subject subject,
                void (*work)(struct client *c, void *arg), void *arg) __attribute__((warn_unused_result));
 
@@ -144,7 +142,6 @@ static inline bool reply_has_ttl(const struct redis_reply *reply)
     return reply->type == REPLY_INTEGER && reply->integer >= 0;
 }
 
-/* True when the reply is the text of that number; this text. */
 bool reply_is_id(const struct redis_reply *reply, int64_t id);
 
 static inline bool reply_is_text(const struct redis_reply *reply, struct span text)
@@ -176,10 +173,8 @@ static inline int client_fail_unexpected(struct client *c)
     return client_fail(c, "unexpected reply from Redis");
 }
 
-/* Fails because the key has another type. */
 int client_fail_type(struct client *c, struct span key, const char *type);
 
-/* The reason of the last failure. */
 static inline const char *client_error(struct client *c)
 {
     return buf_message(&c->error);
@@ -191,11 +186,9 @@ static inline const char *client_error(struct client *c)
  * distinct value. */
 #define INDEX_SCORE_LIMIT 9007199254740992.0
 
-/* Queues HMGET of all fields of a card, in the order of enum channel_field. */
+/* Reads a card: *out borrows the values until another reply is received. False, and an empty row, if the key
+ * has another type, and after a failure. */
 void client_send_card_read(struct client *c, int64_t id);
-
-/* Receives the reply to HMGET: *out borrows the values until another reply is received. False, and an empty
- * row, if the key has another type, and after a failure. */
 bool client_receive_card(struct client *c, struct channel_row *out);
 
 /* A scan of one key, or of all card or link keys, while others may write. What exists during the whole scan

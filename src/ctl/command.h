@@ -73,8 +73,7 @@ int command_sample(const struct options *o);
 
 /* --- Sample channels, which sample prints and load loads --- */
 
-/* Reads the number of channels as the user wrote it. Returns EXIT_OK, or EXIT_USAGE after printing what is
- * wrong. */
+/* Reads the number of channels as the user wrote it. Returns an exit code. */
 int sample_parse_count(const char *text, int64_t *out);
 
 /* Appends the n-th channel as JSON, from 0, without a newline; its link has this host. */

@@ -45,15 +45,14 @@ struct input {
     struct input_channel *channel; /* owned: the line of each channel, by id */
 };
 
-/* Opens the file of this path, "-" is standard input; or, if it is NULL, samples. Returns EXIT_OK, or prints
- * what is wrong and returns the exit code. Call input_close in every case. */
+/* Opens the file of this path, "-" is standard input; or, if it is NULL, samples. Returns an exit code.
+ * Call input_close in every case. */
 int input_open(struct input *in, const struct options *o, const char *path)
     __attribute__((warn_unused_result));
 
 void input_close(struct input *in);
 
-/* Reads all lines, and reports those that are refused. Returns EXIT_OK, or prints why the whole input is
- * refused and returns the exit code. */
+/* Reads all lines, and reports those that are refused. Returns an exit code: of the whole input. */
 int input_examine(struct input *in) __attribute__((warn_unused_result));
 
 /* True when it has the channel with the id of this text. */

@@ -33,7 +33,6 @@ static int64_t keys_remove(struct client *c, struct span digest)
     return removed;
 }
 
-/* Returns EXIT_OK, or EXIT_USAGE after printing what is wrong. */
 static int keys_check_name(const char *name)
 {
     if (api_key_name_valid(span_of(name)))
@@ -96,7 +95,6 @@ static void keys_store(struct client *c, struct span digest, const struct api_ke
     buf_fini(&text);
 }
 
-/* Revokes a key that was not printed, after a failure. */
 static void keys_revoke_unprinted(struct client *c, struct span digest)
 {
     const char *reason = EXCERPT(span_of(client_error(c)));
@@ -141,7 +139,6 @@ static void keys_issue(struct client *c, void *arg)
         keys_issue_one(c, issue);
 }
 
-/* Reads when a key expires. Returns EXIT_OK, or prints what is wrong and returns the exit code. */
 static int keys_read_expiry(const char *text, int64_t now, int64_t *out)
 {
     static const struct units times = {
@@ -284,7 +281,6 @@ static bool keys_is_named(const struct issued_key *key, const char *name)
     return span_equal(api_key_name_span(&key->info.name), span_of(name));
 }
 
-/* Of the name of the command line. */
 static void keys_revoke_named(struct client *c, void *arg)
 {
     const char *const *flag = c->options->args.flag;

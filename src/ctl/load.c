@@ -495,7 +495,6 @@ static bool load_read_max_removed(struct load *l, struct span text)
            (!l->is_share || l->max_removed <= 100);
 }
 
-/* Returns EXIT_OK, or EXIT_USAGE after printing what is wrong. */
 static int load_read_flags(struct load *l)
 {
     const char *most = l->flag[FLAG_MAX_REMOVED];
@@ -510,8 +509,7 @@ static int load_read_flags(struct load *l)
     return EXIT_OK;
 }
 
-/* Reads and checks the whole input, before Redis is asked for anything. Returns EXIT_OK, or prints why
- * nothing is loaded and returns the exit code. */
+/* Reads and checks the whole input, before Redis is asked for anything. */
 static int load_examine(struct load *l)
 {
     int code = input_examine(&l->input);

@@ -78,7 +78,6 @@ static const struct usage USAGE = {
 
 /* --- The command line --- */
 
-/* Returns EXIT_OK, or prints what is wrong and returns the exit code. */
 static int ctl_read_settings(struct options *o, int argc, char **argv)
 {
     struct buf error = BUF_INIT;

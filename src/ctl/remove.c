@@ -1,10 +1,8 @@
 /*
- * channelctl remove: removes one channel: its place in the index, its card and its link key, in one
- * transaction.
- *
- * The lock of a load is held meanwhile. A load with --replace that found the card unchanged before its
- * removal would list the channel again without a card. The transaction also watches its sources: the card,
- * which names the link key to remove, and the link key, which must still lead to this channel.
+ * channelctl remove. The lock of a load is held meanwhile: a load with --replace that found the card
+ * unchanged before its removal would list the channel again without a card. The transaction also watches its
+ * sources: the card, which names the link key to remove, and the link key, which must still lead to this
+ * channel.
  */
 #include "base/text.h"
 #include "ctl/lock.h"
@@ -33,7 +31,6 @@ static void remove_read(struct client *c, int64_t id, struct buf *link)
         buf_clear(link);
 }
 
-/* What was removed of a channel. */
 enum { PLACE, CARD, LINK, PARTS };
 
 /* The index comes first: a reader that finds a channel there finds its card. */

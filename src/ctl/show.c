@@ -6,7 +6,6 @@
 #include "ctl/client.h"
 #include "ctl/terminal.h"
 
-/* Looks up a link key. True when it holds the id of a channel. */
 static bool show_read_owner(struct client *c, struct span link, int64_t *id)
 {
     CLIENT_SEND(c, SPAN("GET"), client_link_key(c, link));
@@ -30,8 +29,7 @@ static void show_print_card(struct client *c, const struct channel_row *row)
                          channel_field_name((enum channel_field)f).data, EXCERPT(row->value[f]));
 }
 
-/* Prints where the channel's own link leads, which is borrowed from its reply, and whether the given one
- * differs. */
+/* `own`, the link of the card, is borrowed from its reply. `given`: by which it was found; may be empty. */
 static void show_print_links(struct client *c, int64_t id, struct span own, struct span given)
 {
     int64_t owner = 0;

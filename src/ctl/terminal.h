@@ -7,7 +7,8 @@
 #include <limits.h>
 #include <stdio.h>
 
-/* The exit codes; a command that a signal ended exits with 128 plus the signal's number. */
+/* The exit codes; a command that a signal ended exits with 128 plus the signal's number. A function that
+ * returns one has printed the reason. */
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 /* --- Printing --- */
@@ -24,8 +25,7 @@ void print_text(FILE *to, struct span text);
 enum { PRINT_LINE_MAX = 8192 };
 void print_line(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Flushes stdout. Returns EXIT_OK when all of the output was written. When the reader of a pipe has ended,
- * returns the exit code of SIGPIPE. Otherwise prints an error, and returns EXIT_FAILED. */
+/* EXIT_OK when all of the output was written; the code of SIGPIPE when the reader of a pipe has ended. */
 int output_finish(void);
 
 /* --- Messages and errors: each prints a line on stderr, after the program's name --- */
@@ -36,11 +36,10 @@ void show_message(const char *format, ...) __attribute__((format(printf, 1, 2)))
 int usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Prints an error of settings.h: -EINVAL, whose message is in `error`, which is freed, or another one, for
- * lack of memory. Returns the exit code. */
+ * lack of memory. */
 int settings_error(int err, struct buf *error);
 
-/* Prints an error of the setting `name`, by the name that the user has used: a flag or a variable. Returns
- * the exit code. */
+/* Prints an error of the setting `name`, by the name that the user has used: a flag or a variable. */
 struct options;
 int setting_error(const struct options *o, const char *name, const char *what);
 

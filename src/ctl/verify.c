@@ -59,7 +59,6 @@ static struct span verify_receive_type(struct client *c)
     return span_equal(reply_text(reply), SPAN("none")) ? SPAN_ABSENT : reply_text(reply);
 }
 
-/* Receives the reply to PTTL. */
 static void verify_receive_ttl(struct verify *v)
 {
     int64_t ttl_ms = client_receive_integer(v->client);
@@ -134,7 +133,6 @@ static void verify_begin_info(struct verify *v, struct span digest)
                  EXCERPT((struct span){digest.data, MIN(digest.len, most)}));
 }
 
-/* Receives the info of a key: nil where it has none. */
 static void verify_receive_info(struct verify *v, struct span digest)
 {
     static const struct {
@@ -216,7 +214,6 @@ static void verify_receive_info_reads(struct verify *v, struct span field)
                        "has a TTL: after it the key has neither name nor expiry (redis-cli HPERSIST)");
 }
 
-/* Pairs of a digest and its info. */
 static void verify_visit_infos(struct verify *v, const struct redis_reply *infos, size_t count)
 {
     CLIENT_PIPELINE(i, count / 2, true, verify_send_info_reads(v->client, reply_text(&infos[2 * i])),
@@ -240,7 +237,6 @@ static void verify_check_api_keys(struct verify *v)
 
 /* --- The index --- */
 
-/* Checks the score of a channel, and whether it has a card. */
 static void verify_receive_member(struct verify *v, int64_t id, const struct redis_reply *score_text)
 {
     double score = score_text->type == REPLY_STRING ? strtod(score_text->str, NULL) : 0;
@@ -254,7 +250,6 @@ static void verify_receive_member(struct verify *v, int64_t id, const struct red
         report_problem(&v->report, "channel %lld has no card (" LOAD_OR_REMOVE ")", (long long)id);
 }
 
-/* Pairs of a member and its score. */
 static void verify_visit_index(struct verify *v, const struct redis_reply *members, size_t count)
 {
     struct client *c = v->client;
@@ -318,7 +313,6 @@ static void verify_receive_measures(struct verify *v, struct examined *e)
     *e = (struct examined){.due = false};
 }
 
-/* Reports values that do not parse, and impossible values. */
 static void verify_check_values(struct verify *v, const struct channel_row *row)
 {
     for (enum channel_field f = 0; f < CHANNEL_FIELD_COUNT; f++) {
@@ -356,7 +350,6 @@ static void verify_receive_card(struct verify *v, struct examined *e)
     }
 }
 
-/* Receives the content of the card's link key. */
 static void verify_receive_owner(struct verify *v, const struct examined *e)
 {
     int64_t owner = 0;
