@@ -90,7 +90,7 @@ static int main_run(struct config *config, int argc, char **argv, struct buf *er
     if (given[CONFIG_CHECK] != NULL)
         return main_check(config, error);
     if (given[CONFIG_PROBE] != NULL)
-        return probe_ready(&config->admin_listen, error) == 0 ? EXIT_OK : main_fail(error, -EIO);
+        return probe_ready(&config->admin_listen, error) ? EXIT_OK : main_fail(error, -EIO);
     return main_serve(config, error);
 }
 

@@ -5,10 +5,10 @@
 #include "base/buf.h"
 #include "base/net.h"
 
-enum { PROBE_TIMEOUT_MS = 2000 };
+enum { PROBE_TIMEOUT_S = 2 };
 
-/* By the loopback if `admin` is every address. Waits for PROBE_TIMEOUT_MS until it is connected, and as long
- * for the response. Returns 0 for a 200, or a negative errno with a message in `error`. */
-int probe_ready(const struct addr *admin, struct buf *error) __attribute__((warn_unused_result));
+/* By the loopback if `admin` is every address. Waits for PROBE_TIMEOUT_S until it is connected, and as long
+ * for the response. Returns false with a message in `error` if that is not a 200. */
+bool probe_ready(const struct addr *admin, struct buf *error) __attribute__((warn_unused_result));
 
 #endif

@@ -167,7 +167,8 @@ static int reload_count_unmoved(const struct reload *r)
     return count;
 }
 
-/* All without a connection, and the first one with a connection: its cache is empty at first. */
+/* All without a connection, and the first one with a connection, which it keeps until it has connected with
+ * them: its cache is empty at first. */
 static void reload_move_workers(struct reload *r)
 {
     bool next = true;

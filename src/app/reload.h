@@ -2,9 +2,6 @@
  * Reads the settings that come from files again when the files change: those of the log, which are used at
  * once, and those of Redis, to which it moves the workers. All are used, or none: then the old ones stay
  * until the next change.
- *
- * A worker without a connection gets new values at once. Workers with a connection keep it, and get the
- * values one at a time: the next worker when the previous one has connected with them.
  */
 #ifndef APP_RELOAD_H
 #define APP_RELOAD_H

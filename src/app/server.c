@@ -162,10 +162,7 @@ static void server_handle(void *arg, struct http_exchange *x, int status)
     buf_fini(&r.fields);
 }
 
-/*
- * The admin listener has a separate small connection limit, so that it answers whatever the load on the
- * public listener. At the limit a new connection replaces an older one in any state.
- */
+/* It has a small connection limit of its own, so that it answers whatever the load on the public listener. */
 static int server_admin_open(struct server *s)
 {
     const struct http_server_options options = {
@@ -187,7 +184,6 @@ static void server_update_status(struct server *s)
                                health_describe(&s->shared, reload_has_failed(s->reload)));
 }
 
-/* The watchdog kills the process under the same condition under which an orchestrator kills it by /livez. */
 static void server_on_status(uv_timer_t *status)
 {
     struct server *s = status->data;
@@ -380,8 +376,6 @@ static int server_prepare(struct server *s, struct redis_config **redis, struct 
     return err;
 }
 
-/* Clients whose connections wait in the queue of a passed socket, and units that are ordered after this one,
- * expect a server that can answer. But a Redis that is down must not keep the system from starting. */
 static int server_start(struct server *s, struct redis_config *redis, struct buf *error)
 {
     const struct config_values *v = &s->shared.config->values;

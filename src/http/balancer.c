@@ -17,14 +17,14 @@ static_assert(sizeof(struct http_accepted) <= PIPE_BUF, "a write is atomic");
 
 struct seat {
     atomic_int count;
-    int inbox[2]; /* the ends of a pipe: to read from, to write to; -1: none */
+    int inbox[2]; /* the ends of a pipe: to read from, to write to */
 };
 
 struct http_balancer {
     int servers, max;
     atomic_int reserved;
-    atomic_int accepting; /* servers */
-    atomic_bool ended;    /* a connection has ended since the last one was placed */
+    atomic_int unfinished; /* servers */
+    atomic_bool ended;     /* a connection has ended since the last one was placed */
     struct seat seat[];
 };
 
@@ -33,37 +33,27 @@ int http_balancer_new(int servers, int max, struct http_balancer **out)
     struct http_balancer *b = calloc(1, sizeof *b + (size_t)servers * sizeof b->seat[0]);
     if (b == NULL)
         return -ENOMEM;
-    b->servers = servers;
     b->max = max;
-    int err = 0;
-    for (int i = 0; i < servers; i++) {
-        b->seat[i].inbox[0] = b->seat[i].inbox[1] = -1;
-        if (err == 0 && pipe2(b->seat[i].inbox, O_NONBLOCK | O_CLOEXEC) != 0)
-            err = -errno;
-    }
-    if (err != 0) {
-        http_balancer_free(b);
-        return err;
-    }
+    atomic_init(&b->unfinished, servers);
+    for (; b->servers < servers; b->servers++)
+        if (pipe2(b->seat[b->servers].inbox, O_NONBLOCK | O_CLOEXEC) != 0) {
+            int err = -errno;
+            http_balancer_free(b);
+            return err;
+        }
     *out = b;
     return 0;
 }
 
-static void http_balancer_close_inbox(struct http_balancer *b, int server)
-{
-    struct http_accepted left;
-    if (b->seat[server].inbox[0] < 0)
-        return;
-    while (http_balancer_receive(b, server, &left, 1) > 0)
-        close(left.fd);
-    close(b->seat[server].inbox[0]);
-    close(b->seat[server].inbox[1]);
-}
-
 void http_balancer_free(struct http_balancer *b)
 {
-    for (int i = 0; b != NULL && i < b->servers; i++)
-        http_balancer_close_inbox(b, i);
+    struct http_accepted left;
+    for (int i = 0; b != NULL && i < b->servers; i++) {
+        while (http_balancer_receive(b, i, &left, 1) > 0)
+            close(left.fd);
+        close(b->seat[i].inbox[0]);
+        close(b->seat[i].inbox[1]);
+    }
     free(b);
 }
 
@@ -77,19 +67,14 @@ int http_balancer_total(const struct http_balancer *b)
     return atomic_load(&b->reserved);
 }
 
-bool http_balancer_has_others(const struct http_balancer *b)
+void http_balancer_finish(struct http_balancer *b)
 {
-    return b->servers > 1;
-}
-
-void http_balancer_set_accepting(struct http_balancer *b, bool accepting)
-{
-    atomic_fetch_add(&b->accepting, accepting ? 1 : -1);
+    atomic_fetch_sub(&b->unfinished, 1);
 }
 
 bool http_balancer_is_drained(const struct http_balancer *b)
 {
-    return atomic_load(&b->accepting) == 0 && http_balancer_total(b) == 0;
+    return atomic_load(&b->unfinished) == 0 && http_balancer_total(b) == 0;
 }
 
 static bool http_balancer_reserve(struct http_balancer *b)

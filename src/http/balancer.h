@@ -4,8 +4,7 @@
  *
  * A connection is reserved before it is served, so the limit of all servers is never exceeded. It counts for
  * one server, from http_balancer_place to http_balancer_release. The server that has accepted it keeps it
- * unless it has more than its share, the mean of all; otherwise the server with the fewest gets it. So no
- * server gets more than one above its share.
+ * unless it has more than the mean of all; otherwise the server with the fewest gets it.
  */
 #ifndef HTTP_BALANCER_H
 #define HTTP_BALANCER_H
@@ -27,13 +26,10 @@ void http_balancer_free(struct http_balancer *b);
 int http_balancer_count(const struct http_balancer *b, int server);
 int http_balancer_total(const struct http_balancer *b);
 
-/* True for more servers than one. */
-bool http_balancer_has_others(const struct http_balancer *b);
+/* A server accepts no further connections. */
+void http_balancer_finish(struct http_balancer *b);
 
-/* A server begins, or has ended, to accept connections. */
-void http_balancer_set_accepting(struct http_balancer *b, bool accepting);
-
-/* No server accepts connections, and all have ended. */
+/* No server does, and all connections have ended. */
 bool http_balancer_is_drained(const struct http_balancer *b);
 
 /* --- connections --- */

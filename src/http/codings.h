@@ -1,10 +1,9 @@
 /*
  * Accept-Encoding (RFC 9110 section 12.5.3): which content codings a client accepts, and the best of them.
  *
- * As in nginx a weight of 0 refuses a coding, and other weights do not matter. What is no weight refuses it,
- * too. Without the field any coding would be acceptable, but many clients that do not send it cannot decode
- * any. The response is then plain. A client that also refuses identity gets identity if there is nothing
- * else, as section 12.5.3 permits.
+ * A weight of 0, or what is none, refuses a coding; other weights do not matter. Without the field any coding
+ * would be acceptable, but many clients that do not send it cannot decode any. The response is then plain. A
+ * client that also refuses identity gets identity if there is nothing else, as section 12.5.3 permits.
  */
 #ifndef HTTP_CODINGS_H
 #define HTTP_CODINGS_H

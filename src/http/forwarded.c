@@ -23,15 +23,12 @@ enum {
 /* The source address comes first. */
 static bool forwarded_read_address(unsigned char family, struct span addresses, struct ip *client)
 {
-    if (family == FAMILY_TCP4) {
-        if (addresses.len < TCP4_LEN)
-            return false;
+    if (family == FAMILY_TCP4 && addresses.len >= TCP4_LEN)
         *client = ip_from_v4((const uint8_t *)addresses.data);
-    } else if (family == FAMILY_TCP6) {
-        if (addresses.len < TCP6_LEN)
-            return false;
+    else if (family == FAMILY_TCP6 && addresses.len >= TCP6_LEN)
         memcpy(client->bytes, addresses.data, IP_LEN);
-    }
+    else
+        return family != FAMILY_TCP4 && family != FAMILY_TCP6;
     return true;
 }
 

@@ -38,7 +38,7 @@ static bool http_listener_accept_one(struct http_listener *l)
     int fd = accept4(l->fd, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {
         l->starved = false;
-        l->accepted(l->arg, fd, &peer);
+        l->accepted(l->arg, &(struct http_accepted){.fd = fd, .peer = ip_from_sockaddr(&peer)});
         return true;
     }
     if (errno == EAGAIN)
@@ -113,12 +113,9 @@ static int http_listener_set_connection_options(int fd)
     return 0;
 }
 
-/*
- * The first listener is alone: without SO_REUSEPORT listen() fails if any other socket listens on the
- * address, of whatever process and user, and of two processes that start together one succeeds. The option is
- * set afterwards, so that the others, whose sockets have it from the beginning, can join.
- */
-static int http_listener_bind(const struct addr *address, bool first, bool others)
+/* Without SO_REUSEPORT listen() fails if any other socket listens on the address, of whatever process and
+ * user. The first listener gets it afterwards, so that the others can join. */
+static int http_listener_bind(const struct addr *address, bool first)
 {
     const int on = 1;
     const int off = 0;
@@ -132,7 +129,7 @@ static int http_listener_bind(const struct addr *address, bool first, bool other
         (where.ss_family != AF_INET6 || setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) == 0) &&
         (first || setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) == 0) &&
         bind(fd, (const struct sockaddr *)&where, len) == 0 && listen(fd, BACKLOG) == 0 &&
-        (!others || setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) == 0))
+        setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) == 0)
         return fd;
     int err = -errno;
     close(fd);
@@ -140,14 +137,14 @@ static int http_listener_bind(const struct addr *address, bool first, bool other
 }
 
 /* Falls back to IPv4 where a system, or a sandbox, has no IPv6 sockets or no IPv6 addresses. */
-static int http_listener_bind_any_family(const struct addr *address, bool first, bool others)
+static int http_listener_bind_any_family(const struct addr *address, bool first)
 {
-    int fd = http_listener_bind(address, first, others);
+    int fd = http_listener_bind(address, first);
     /* not covered: -EADDRNOTAVAIL, where the test may not make a network without IPv6 */
     if (!address->any_family || (fd != -EAFNOSUPPORT && fd != -EADDRNOTAVAIL))
         return fd;
     struct addr v4 = addr_any_v4(address);
-    return http_listener_bind(&v4, first, others);
+    return http_listener_bind(&v4, first);
 }
 
 static int http_listener_duplicate(int passed)
@@ -156,24 +153,26 @@ static int http_listener_duplicate(int passed)
     return fd >= 0 ? fd : -errno;
 }
 
-int http_listener_open(struct http_listener *l, const struct addr *address, int passed, bool first,
-                       bool others)
+int http_listener_open(struct http_listener *l, const struct addr *address, int passed, bool first)
 {
     l->shared = passed >= 0;
-    int fd =
-        l->shared ? http_listener_duplicate(passed) : http_listener_bind_any_family(address, first, others);
+    int fd = l->shared ? http_listener_duplicate(passed) : http_listener_bind_any_family(address, first);
     int err = fd >= 0 ? http_listener_set_connection_options(fd) : fd;
     if (err == 0)
         err = uv_poll_init(l->pause.loop, &l->poll, fd);
-    if (err == 0)
-        l->fd = fd;
-    else if (fd >= 0)
-        close(fd);
-    return err;
+    if (err != 0) {
+        if (fd >= 0)
+            close(fd);
+        return err;
+    }
+    l->fd = fd;
+    if (!l->shared)
+        http_listener_accept(l);
+    return 0;
 }
 
 void http_listener_init(struct http_listener *l, uv_loop_t *loop,
-                        void (*accepted)(void *arg, int fd, const struct sockaddr_storage *peer), void *arg)
+                        void (*accepted)(void *arg, const struct http_accepted *accepted), void *arg)
 {
     *l = (struct http_listener){.fd = -1, .accepted = accepted, .arg = arg};
     (void)uv_timer_init(loop, &l->pause); /* cannot fail */

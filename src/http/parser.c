@@ -1,10 +1,8 @@
 /*
  * Reading requests with llhttp; see parser.h. llhttp validates the head and finds its end. So each line of it
- * is a name, a colon and a value, and ends with CRLF: the fields are taken from the lines.
- *
- * Almost all request lines have one form, and what follows such a line depends on its bytes alone. So llhttp
- * begins behind it, or behind the fields with which the section of the request before began, too. A request
- * with all of these does without llhttp.
+ * is a name, a colon and a value, and ends with CRLF: the fields are taken from the lines. After a request
+ * line of the usual form llhttp begins behind it, and behind the lines that are known from the request
+ * before.
  */
 #include "http/parser.h"
 
@@ -167,11 +165,6 @@ static void http_parser_enter(struct http_parser *p, enum http_parse_phase phase
     p->phase = phase;
 }
 
-static bool http_parser_has_head(const struct http_parser *p)
-{
-    return p->phase >= HTTP_PARSE_CONTENT;
-}
-
 static int http_parser_reject(struct http_parser *p, int status)
 {
     p->status = status;
@@ -180,16 +173,11 @@ static int http_parser_reject(struct http_parser *p, int status)
 
 static enum http_method http_parser_method_of(const llhttp_t *l)
 {
-    switch (l->method) {
-    case HTTP_GET:
+    if (l->method == HTTP_GET)
         return METHOD_GET;
-    case HTTP_HEAD:
+    if (l->method == HTTP_HEAD)
         return METHOD_HEAD;
-    case HTTP_OPTIONS:
-        return METHOD_OPTIONS;
-    default:
-        return METHOD_OTHER;
-    }
+    return l->method == HTTP_OPTIONS ? METHOD_OPTIONS : METHOD_OTHER;
 }
 
 static int http_parser_on_version_complete(llhttp_t *l)
@@ -550,16 +538,10 @@ static struct span http_parser_next_part(const struct http_parser *p, struct spa
     return rest;
 }
 
-/* Chunk sizes and extensions are bounded by the limit of the content, trailers by that of the head. */
-static bool http_parser_framing_too_large(const struct http_parser *p)
-{
-    return p->tail_len - p->body_len > p->config->body_max + p->config->head_max;
-}
-
 /* Feeds llhttp once. *used grows by what it has taken. Returns the status of a rejection, or 0. */
 static int http_parser_execute(struct http_parser *p, struct span rest, size_t *used)
 {
-    bool in_head = !http_parser_has_head(p);
+    bool in_head = p->phase < HTTP_PARSE_CONTENT;
     struct span part = rest;
     if (in_head) {
         size_t left = p->config->head_max - p->line_len - p->head.len;
@@ -576,13 +558,14 @@ static int http_parser_execute(struct http_parser *p, struct span rest, size_t *
             return 500;
     } else {
         p->tail_len += taken;
+        /* sizes of chunks and their extensions, and trailers */
+        if (p->status == 0 && p->tail_len - p->body_len > p->config->body_max + p->config->head_max)
+            return 413;
     }
-    if (p->status == 0 && http_parser_framing_too_large(p))
-        return 413;
     if (err != HPE_OK && err != HPE_PAUSED)
         return http_parser_status_of_error(p, err, taken < part.len ? part.data[taken] : '\0');
     llhttp_resume(&p->llhttp);
-    return in_head && http_parser_has_head(p) ? http_parser_end_head(p) : 0;
+    return in_head && p->phase >= HTTP_PARSE_CONTENT ? http_parser_end_head(p) : 0;
 }
 
 /* Returns the length of empty lines at the start. llhttp would skip incomplete ones, too. */

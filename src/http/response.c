@@ -60,7 +60,7 @@ static char *http_response_put_content_fields(char *at, const struct http_respon
 /* The compiler knows the length of most tags, and of the most frequent Vary. */
 static char *http_response_put_etag(char *at, const struct http_response *r)
 {
-    struct span etag = http_response_etag(r);
+    struct span etag = r->etag.data != NULL || r->body == NULL ? r->etag : blob_etag(r->body);
     if (etag.data == NULL)
         return at;
     at = span_put(SPAN("ETag: "), at);

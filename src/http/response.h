@@ -67,13 +67,6 @@ static inline struct http_response *http_response_begin(struct http_response *r,
     return r;
 }
 
-static inline struct span http_response_etag(const struct http_response *r)
-{
-    if (r->etag.data != NULL)
-        return r->etag;
-    return r->body == NULL ? SPAN_ABSENT : blob_etag(r->body);
-}
-
 /* Adds a field. Where there is no memory for it the connection is closed. */
 static inline void http_response_add(struct http_response *r, struct span name, struct span value)
 {

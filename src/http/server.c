@@ -1,8 +1,7 @@
 /*
  * Client connections and their exchanges; see server.h and exchange.h. Every entry from the loop ends in
  * http_connection_settle(). A connection has at most one deadline, in a list for each kind, in order of
- * expiry. Connections that have pipelined more requests than are handled at once wait in a run queue; all
- * sockets are polled between two of its turns.
+ * expiry. Those that have sent more requests than are handled at once wait in a run queue.
  */
 /* clang-format off */
 /*
@@ -36,8 +35,7 @@
  * request would cost two system calls. The additional read detects a reset at once.
  *
  * A write may be in progress in any state. Until it is complete nothing is read and no further request
- * begins. LINGERING: closing at once would reset the connection, and the client could lose the response (RFC
- * 9112 section 9.6).
+ * begins.
  */
 #include "http/server.h"
 
@@ -305,9 +303,8 @@ static void http_connection_on_written(uv_write_t *request, int status)
     http_connection_settle(c);
 }
 
-/* Shuts down the sending side, and reads until the client closes its own. Where too many do, a request that
- * has arrived by now is read, so that closing does not reset the connection and the client gets its response.
- */
+/* Closing at once would reset the connection if there is something to read, and the client could lose the
+ * response (RFC 9112 section 9.6). Where too many linger, what has arrived by now is read. */
 static void http_connection_linger(struct http_connection *c)
 {
     if (c->over_limit && c->server->rejections > REJECTIONS_MAX) {
@@ -687,8 +684,9 @@ static bool http_server_evict(struct http_server *s)
 }
 
 /* At the limit a connection of this server is closed. Another server may take its place first. */
-static void http_server_admit(struct http_server *s, const struct http_accepted *accepted)
+static void http_server_admit(void *arg, const struct http_accepted *accepted)
 {
+    struct http_server *s = arg;
     const struct http_server_options *o = &s->options;
     enum http_placement placement = HTTP_AT_LIMIT;
     do
@@ -698,12 +696,6 @@ static void http_server_admit(struct http_server *s, const struct http_accepted 
     if (placement == HTTP_PLACED_HERE ||
         (over_limit && !http_balancer_pass(o->balancer, o->number, accepted)))
         http_connection_open(s, accepted, over_limit);
-}
-
-static void http_server_on_accepted(void *arg, int fd, const struct sockaddr_storage *peer)
-{
-    struct http_server *s = arg;
-    http_server_admit(s, &(struct http_accepted){.fd = fd, .peer = ip_from_sockaddr(peer)});
 }
 
 static void http_server_on_inbox(uv_poll_t *inbox, int status, int events)
@@ -761,7 +753,7 @@ int http_server_new(uv_loop_t *loop, const struct http_server_options *options, 
     http_server_init_parts(s);
     (void)uv_timer_init(loop, &s->tick); /* cannot fail, nor can what follows */
     (void)uv_idle_init(loop, &s->turn);
-    http_listener_init(&s->listener, loop, http_server_on_accepted, s);
+    http_listener_init(&s->listener, loop, http_server_admit, s);
     s->inbox.data = s->tick.data = s->turn.data = s;
     s->tick_ms = uv_now(loop);
     (void)uv_timer_start(&s->tick, http_connection_on_tick, TICK_MS, TICK_MS);
@@ -772,15 +764,7 @@ int http_server_new(uv_loop_t *loop, const struct http_server_options *options, 
 
 int http_server_listen(struct http_server *s, const struct addr *address, int passed)
 {
-    const struct http_server_options *o = &s->options;
-    int err = http_listener_open(&s->listener, address, passed, o->number == 0,
-                                 http_balancer_has_others(o->balancer));
-    if (err != 0)
-        return err;
-    http_balancer_set_accepting(o->balancer, true);
-    if (passed < 0)
-        http_server_accept(s);
-    return 0;
+    return http_listener_open(&s->listener, address, passed, s->options.number == 0);
 }
 
 void http_server_accept(struct http_server *s)
@@ -799,7 +783,7 @@ void http_server_finish(struct http_server *s)
 {
     if (!s->finishing) {
         http_listener_finish(&s->listener);
-        http_balancer_set_accepting(s->options.balancer, false);
+        http_balancer_finish(s->options.balancer);
     }
     s->finishing = true;
     for (struct list *idle = &s->deadlines[HTTP_IDLE_TIME]; !list_empty(idle);) {
