@@ -140,10 +140,10 @@ unsigned body_write(struct buf *text, const struct channel_row *row, enum channe
 {
     buf_recycle(text, BODY_TEXT_KEPT);
     if (shape == CHANNEL_CARD)
-        document_begin_card(text);
+        buf_append_str(text, DOCUMENT_BEGIN);
     unsigned invalid = channel_write(text, row, shape);
     if (shape == CHANNEL_CARD)
-        document_end_card(text);
+        buf_append_str(text, DOCUMENT_END_CARD);
     return invalid;
 }
 

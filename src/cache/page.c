@@ -179,7 +179,7 @@ struct blob *page_builder_compose(struct page_builder *p, struct page_info *info
         return NULL;
     entries_page_of(p->entry)->index_size = p->index_size;
     blob_begin(&body, p->text.len + PAGE_SIZE + FRAME_LENGTH);
-    document_begin_page(&body);
+    buf_append_str(&body, DOCUMENT_BEGIN_PAGE);
     for (int i = 0; i < page_count(p); i++) {
         struct page_member *m = &entries_page_of(p->entry)->member[i];
         if (m->len == 0)

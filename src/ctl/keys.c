@@ -35,7 +35,7 @@ static int64_t keys_remove(struct client *c, struct span digest)
 
 static int keys_check_name(const char *name)
 {
-    if (api_key_name_valid(span_of(name)))
+    if (name_valid(span_of(name), API_KEY_NAME_MAX))
         return EXIT_OK;
     return usage_error("--name: expected 1 to %d of the characters A-Z a-z 0-9 _ . -", API_KEY_NAME_MAX);
 }

@@ -14,7 +14,7 @@
 
 #include <assert.h>
 
-/* Characters of a name, A-Z a-z 0-9 _ . - each; bytes of a stored text. */
+/* Characters of a name, as name_valid permits them; bytes of a stored text. */
 enum { API_KEY_NAME_MAX = 64, API_KEY_INFO_MAX = 512 };
 
 struct api_key_name {
@@ -51,11 +51,6 @@ static inline void api_key_name_clear(struct api_key_name *name)
 static inline struct span api_key_name_span(const struct api_key_name *name)
 {
     return name->len < 0 ? SPAN_ABSENT : (struct span){name->text, (size_t)name->len};
-}
-
-static inline bool api_key_name_valid(struct span name)
-{
-    return name_valid(name, API_KEY_NAME_MAX);
 }
 
 /* `name` is valid, or empty. */

@@ -133,20 +133,9 @@ static inline int64_t page_first_rank(int64_t page)
     return (page - 1 < farthest ? page - 1 : farthest) * PAGE_SIZE;
 }
 
-static inline void document_begin_card(struct buf *out)
-{
-    buf_append_str(out, "{\"success\":true,\"data\":");
-}
-
-static inline void document_end_card(struct buf *out)
-{
-    buf_append_char(out, '}');
-}
-
-static inline void document_begin_page(struct buf *out)
-{
-    buf_append_str(out, "{\"success\":true,\"data\":[");
-}
+#define DOCUMENT_BEGIN      "{\"success\":true,\"data\":"
+#define DOCUMENT_BEGIN_PAGE DOCUMENT_BEGIN "["
+#define DOCUMENT_END_CARD   "}"
 
 void document_end_page(struct buf *out, const struct page_info *info);
 

@@ -133,7 +133,7 @@ static void check_page(const struct channel_row *row)
 {
     struct buf out = BUF_INIT;
     const struct page_info info = {.page = 1, .last = 1, .count = 2};
-    document_begin_page(&out);
+    buf_append_str(&out, DOCUMENT_BEGIN_PAGE);
     (void)channel_write(&out, row, CHANNEL_SUMMARY);
     buf_append_char(&out, ',');
     (void)channel_write(&out, row, CHANNEL_SUMMARY);

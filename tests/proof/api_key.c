@@ -104,7 +104,7 @@ void info(void)
     unsigned faults = api_key_info_parse(ANY_TEXT(bytes), &out);
     bool refused = (faults & (API_KEY_FAULT_FORM | API_KEY_FAULT_EXPIRES)) != 0;
     assert(refused == (out.expires == API_KEY_REFUSED));
-    assert(out.name.len == 0 || api_key_name_valid(api_key_name_span(&out.name)));
+    assert(out.name.len == 0 || name_valid(api_key_name_span(&out.name), API_KEY_NAME_MAX));
     assert(out.name.len == 0 || (faults & API_KEY_FAULT_NAME) == 0);
     assert((faults & API_KEY_FAULT_ISSUED) == 0 || out.issued == API_KEY_UNKNOWN);
     assert(refused || count_expiries() == (out.expires == API_KEY_NEVER ? 0 : 1));

@@ -12,16 +12,16 @@ TEST_CASE(names_have_1_to_64_of_the_permitted_characters)
 {
     char name[API_KEY_NAME_MAX + 1];
     memset(name, 'a', sizeof name);
-    assert_false(api_key_name_valid(SPAN("")));
-    assert_false(api_key_name_valid(SPAN_ABSENT));
-    assert_true(api_key_name_valid(SPAN("a")));
-    assert_true(api_key_name_valid((struct span){name, API_KEY_NAME_MAX}));
-    assert_false(api_key_name_valid((struct span){name, API_KEY_NAME_MAX + 1}));
+    assert_false(name_valid(SPAN(""), API_KEY_NAME_MAX));
+    assert_false(name_valid(SPAN_ABSENT, API_KEY_NAME_MAX));
+    assert_true(name_valid(SPAN("a"), API_KEY_NAME_MAX));
+    assert_true(name_valid((struct span){name, API_KEY_NAME_MAX}, API_KEY_NAME_MAX));
+    assert_false(name_valid((struct span){name, API_KEY_NAME_MAX + 1}, API_KEY_NAME_MAX));
     for (int c = 0; c < 256; c++) {
         char text[] = {'x', (char)c};
         bool permitted =
             c != 0 && strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-", c);
-        assert_int_equal(api_key_name_valid((struct span){text, 2}), permitted);
+        assert_int_equal(name_valid((struct span){text, 2}, API_KEY_NAME_MAX), permitted);
     }
 }
 
