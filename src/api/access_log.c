@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-enum { REQUEST_ID_MAX = 128, TRACE_ID_LEN = 32, PARENT_ID_LEN = 16 };
+enum { TRACE_ID_LEN = 32, PARENT_ID_LEN = 16 };
 
 /* "12.5%" is 1250. */
 static int access_log_parse_percent(struct span text, int *share)
@@ -37,11 +37,6 @@ int access_log_parse(struct span text, int *share)
     return 0;
 }
 
-bool request_id_valid(struct span id)
-{
-    return name_valid(id, REQUEST_ID_MAX);
-}
-
 struct span request_id_make(uint64_t *random, char out[REQUEST_ID_LEN])
 {
     const uint64_t id[] = {random_next(random), random_next(random)};
@@ -68,18 +63,16 @@ bool access_log_spend(struct access_log_budget *budget, uint64_t now_ns, uint64_
 
 struct trace_ids trace_ids_parse(struct span traceparent)
 {
-    static const struct trace_ids none = {{NULL, 0}, {NULL, 0}};
     static const struct span zeros = {"00000000000000000000000000000000", TRACE_ID_LEN};
     struct span rest = traceparent;
     struct span version = span_cut(&rest, '-');
     struct span trace = span_cut(&rest, '-');
     struct span parent = span_cut(&rest, '-');
     struct span flags = span_cut(&rest, '-');
-    if (version.len != 2 || trace.len != TRACE_ID_LEN || parent.len != PARENT_ID_LEN || flags.len != 2 ||
-        span_equal(version, SPAN("ff")) || (span_equal(version, SPAN("00")) && rest.data != NULL))
-        return none;
-    if (!hex_valid(version) || !hex_valid(trace) || !hex_valid(parent) || !hex_valid(flags) ||
-        span_equal(trace, zeros) || span_starts_with(zeros, parent))
-        return none;
-    return (struct trace_ids){trace, parent};
+    bool valid = version.len == 2 && trace.len == TRACE_ID_LEN && parent.len == PARENT_ID_LEN &&
+                 flags.len == 2 && hex_valid(version) && hex_valid(trace) && hex_valid(parent) &&
+                 hex_valid(flags) && !span_equal(version, SPAN("ff")) &&
+                 !(span_equal(version, SPAN("00")) && rest.data != NULL) && !span_equal(trace, zeros) &&
+                 !span_starts_with(zeros, parent);
+    return valid ? (struct trace_ids){trace, parent} : (struct trace_ids){SPAN_ABSENT, SPAN_ABSENT};
 }

@@ -39,11 +39,9 @@ struct trace_ids {
 };
 struct trace_ids trace_ids_parse(struct span traceparent);
 
-/* True for 1 to 128 characters of A-Z a-z 0-9 _ . - : such a request id is echoed and logged. */
-bool request_id_valid(struct span id);
-
-/* Makes a request id, which is in `out`, of the series of *random (hash.h). */
-enum { REQUEST_ID_LEN = 32 };
+/* A client's request id is echoed and logged if it is a name (text.h) of at most REQUEST_ID_MAX characters.
+ * Makes one, which is in `out`, of the series of *random (hash.h). */
+enum { REQUEST_ID_MAX = 128, REQUEST_ID_LEN = 32 };
 struct span request_id_make(uint64_t *random, char out[REQUEST_ID_LEN]);
 
 #endif

@@ -87,7 +87,7 @@ static void api_log_call(const struct call *call, struct span request_id, uint64
 static struct span api_request_id_of(struct api *a, const struct http_request *request, bool wanted)
 {
     struct span id = request->field[HTTP_FIELD_REQUEST_ID];
-    if (id.data != NULL && request_id_valid(id))
+    if (name_valid(id, REQUEST_ID_MAX))
         return id;
     return wanted ? request_id_make(&a->random, a->id) : SPAN_ABSENT;
 }
@@ -154,8 +154,7 @@ static void api_respond_options(struct call *call)
     struct api *a = call->api;
     struct http_response *r = http_response_begin(&a->response, 204, NULL);
     http_response_add(r, SPAN("Allow"), SPAN("GET, HEAD, OPTIONS"));
-    if (api_has_cors(a))
-        cors_add_preflight_fields(a->cors_origins, call->exchange->request, r);
+    cors_add_preflight_fields(a->cors_origins, call->exchange->request, r);
     api_respond(call);
 }
 
@@ -304,11 +303,6 @@ static void api_query_cache(struct call *call)
         api_on_result(call, &result);
 }
 
-static bool api_needs_key(const struct api *a, enum route route)
-{
-    return route > ROUTE_OPENAPI || (route == ROUTE_OPENAPI && a->options.settings.openapi_auth != 0);
-}
-
 static void api_check_key(struct call *call)
 {
     struct api *a = call->api;
@@ -339,10 +333,10 @@ static void api_handle_call(struct call *call)
         api_respond_options(call);
     else if (request->method != METHOD_GET && request->method != METHOD_HEAD)
         api_respond_error(call, API_ERROR_METHOD_NOT_ALLOWED);
-    else if (api_needs_key(a, call->route))
-        api_check_key(call);
-    else
+    else if (call->route == ROUTE_OPENAPI && a->options.settings.openapi_auth == 0)
         api_respond_document(call);
+    else
+        api_check_key(call);
 }
 
 /* The state of `x` is not zeroed. */

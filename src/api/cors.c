@@ -52,14 +52,10 @@ const char *cors_origins_error(struct span origins, struct span *which)
 
 static bool cors_allows(struct span origins, struct span origin)
 {
-    if (origin.len == 0)
-        return false;
-    if (cors_allows_any(origins))
-        return true;
-    for (struct span list = origins; list.data != NULL;)
-        if (span_equal(span_trim(span_cut(&list, ',')), origin))
-            return true;
-    return false;
+    bool allowed = cors_allows_any(origins);
+    while (!allowed && origins.data != NULL)
+        allowed = span_equal(span_trim(span_cut(&origins, ',')), origin);
+    return allowed && origin.len > 0;
 }
 
 void cors_add_fields(struct span origins, const struct http_request *request, struct http_response *r)

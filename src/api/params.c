@@ -7,13 +7,6 @@
 
 /* --- routes --- */
 
-static struct span params_without_last_slash(struct span s)
-{
-    if (s.len > 0 && s.data[s.len - 1] == '/')
-        s.len--;
-    return s;
-}
-
 /* Not empty, and without a slash; an encoded one stays encoded in a path (http/exchange.h). */
 static bool params_is_segment(struct span s)
 {
@@ -27,7 +20,9 @@ enum route params_match(struct params *p, struct span base_path, struct span pat
     if (!span_starts_with(path, base_path))
         return ROUTE_NONE;
     struct span whole = span_skip(path, base_path.len);
-    struct span rest = params_without_last_slash(whole);
+    struct span rest = whole;
+    if (rest.len > 0 && rest.data[rest.len - 1] == '/')
+        rest.len--;
     if (span_equal(rest, SPAN("channels")))
         return ROUTE_LIST;
     if (span_equal(rest, SPAN("channel/by-link")))
@@ -38,6 +33,8 @@ enum route params_match(struct params *p, struct span base_path, struct span pat
     int err = parse_int64(last, &p->cache.number);
     if (err != 0)
         p->error = err == -ERANGE ? API_ERROR_CHANNEL_NOT_FOUND : API_ERROR_BAD_CHANNEL_ID;
+    else
+        p->cache.type = QUERY_CARD;
     return err == 0 || params_is_segment(last) ? ROUTE_CARD_BY_ID : ROUTE_NONE;
 }
 
@@ -116,22 +113,14 @@ static int params_parse_key(struct params_parser *parser, struct params *p,
     return err;
 }
 
-/* Makes the query check only the key. */
-static void params_fail_if_authorised(struct params *p, enum api_error error)
-{
-    p->error = error;
-    p->cache.type = QUERY_AUTH_ONLY;
-}
-
 static void params_parse_page(struct params *p, const struct http_request *request, struct buf *scratch)
 {
-    p->cache.type = QUERY_PAGE;
     p->cache.number = 1;
     struct span page = params_decode_parameter(request->query, SPAN("page"), scratch);
-    if (page.data == NULL)
-        return;
-    if (parse_int64(page, &p->cache.number) != 0 || p->cache.number < 1)
-        params_fail_if_authorised(p, API_ERROR_BAD_PAGE);
+    if (page.data != NULL && (parse_int64(page, &p->cache.number) != 0 || p->cache.number < 1))
+        p->error = API_ERROR_BAD_PAGE;
+    else
+        p->cache.type = QUERY_PAGE;
 }
 
 static void params_parse_link(struct params *p, const struct http_request *request,
@@ -141,17 +130,15 @@ static void params_parse_link(struct params *p, const struct http_request *reque
     if (buf_reserve(scratch, request->query.len + LINK_MAX) != 0)
         return;
     struct span link = params_decode_parameter(request->query, SPAN("link"), scratch);
-    if (link.len == 0) {
-        params_fail_if_authorised(p, API_ERROR_LINK_MISSING);
-        return;
-    }
     size_t start = scratch->len;
-    if (link_normalise(hosts, link, scratch) != 0) {
-        params_fail_if_authorised(p, API_ERROR_CHANNEL_NOT_FOUND);
-        return;
+    if (link.len == 0)
+        p->error = API_ERROR_LINK_MISSING;
+    else if (link_normalise(hosts, link, scratch) != 0)
+        p->error = API_ERROR_CHANNEL_NOT_FOUND;
+    else {
+        p->cache.type = QUERY_CARD_BY_LINK;
+        p->cache.link = (struct span){scratch->data + start, scratch->len - start};
     }
-    p->cache.type = QUERY_CARD_BY_LINK;
-    p->cache.link = (struct span){scratch->data + start, scratch->len - start};
 }
 
 int params_parse(struct params_parser *parser, struct params *p, const struct http_request *request,
@@ -163,11 +150,7 @@ int params_parse(struct params_parser *parser, struct params *p, const struct ht
         return err;
     if (route == ROUTE_LIST)
         params_parse_page(p, request, scratch);
-    else if (route == ROUTE_CARD_BY_ID)
-        p->cache.type = p->error == API_ERROR_NONE ? QUERY_CARD : QUERY_AUTH_ONLY;
     else if (route == ROUTE_CARD_BY_LINK)
         params_parse_link(p, request, &parser->hosts, scratch);
-    else
-        p->cache.type = QUERY_AUTH_ONLY;
     return buf_error(scratch);
 }

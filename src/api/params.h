@@ -8,7 +8,6 @@
 #include "http/exchange.h"
 #include "model/link.h"
 
-/* The routes that need no key come first; a setting makes the OpenAPI document need one. */
 enum route { ROUTE_NONE, ROUTE_OPENAPI, ROUTE_LIST, ROUTE_CARD_BY_ID, ROUTE_CARD_BY_LINK, ROUTE_COUNT };
 
 /* Their names in logs and metrics. */

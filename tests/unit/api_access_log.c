@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "unit/check.h"
 
 TEST_CASE(errors_are_the_statuses_from_400_on)
@@ -100,17 +101,17 @@ TEST_CASE(request_id_has_1_to_128_safe_characters)
 {
     char long_id[130];
     memset(long_id, 'a', sizeof long_id);
-    assert_true(request_id_valid(SPAN("abcXYZ019_.-")));
-    assert_true(request_id_valid(SPAN("a")));
-    assert_true(request_id_valid((struct span){long_id, 128}));
-    assert_false(request_id_valid((struct span){long_id, 129}));
-    assert_false(request_id_valid(SPAN("")));
-    assert_false(request_id_valid(SPAN_ABSENT));
+    assert_true(name_valid(SPAN("abcXYZ019_.-"), REQUEST_ID_MAX));
+    assert_true(name_valid(SPAN("a"), REQUEST_ID_MAX));
+    assert_true(name_valid((struct span){long_id, 128}, REQUEST_ID_MAX));
+    assert_false(name_valid((struct span){long_id, 129}, REQUEST_ID_MAX));
+    assert_false(name_valid(SPAN(""), REQUEST_ID_MAX));
+    assert_false(name_valid(SPAN_ABSENT, REQUEST_ID_MAX));
     for (int c = 0; c < 256; c++) {
         char text[] = {'a', (char)c, 'b'};
         bool harmless = c > 0 && c < 128 &&
                         strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-", c);
-        assert_int_equal(request_id_valid((struct span){text, 3}), harmless);
+        assert_int_equal(name_valid((struct span){text, 3}, REQUEST_ID_MAX), harmless);
     }
 }
 
@@ -157,7 +158,7 @@ TEST_CASE(generated_ids_are_valid_and_distinct)
     uint64_t random[2] = {random_seed(&random[0]), random_seed(&random[1])};
     for (int i = 0; i < 2 * COUNT; i++) {
         struct span id = request_id_make(&random[i % 2], text);
-        assert_true(request_id_valid(id));
+        assert_true(name_valid(id, REQUEST_ID_MAX));
         (void)span_put(id, seen[i]);
     }
     qsort(seen, 2 * (size_t)COUNT, sizeof seen[0], (int (*)(const void *, const void *))strcmp);
