@@ -72,10 +72,8 @@ int config_read_files(const struct config *c, uint64_t number, struct redis_conf
 /* The file from which a setting is read, or its certificate or key; otherwise NULL. Borrowed from `c`. */
 const char *config_watched_file(const struct config *c, const struct setting *s);
 
-/* True for a setting of Redis. */
 bool config_is_of_redis(const struct setting *s);
 
-/* The settings and flags that channeld can be called with. */
 extern const struct usage config_usage;
 
 #endif

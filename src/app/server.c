@@ -113,8 +113,7 @@ static int server_answer(struct server *s, const struct http_request *request, c
         return live ? 200 : 503;
     }
     if (span_equal(path, SPAN("/readyz"))) {
-        /* `?exclude=shutdown` is for Kubernetes, which removes a terminating pod from its Services without
-         * this check. */
+        /* see docs/design.md, Shutdown */
         bool draining_too = span_equal(uri_query_find(request->query, SPAN("exclude")), SPAN("shutdown"));
         buf_printf(&s->admin_body, "%s\n", health_describe(&s->shared, reload_has_failed(s->reload)));
         return health_is_ready(&s->shared, draining_too ? PHASE_ANNOUNCING : PHASE_SERVING) ? 200 : 503;
@@ -136,10 +135,7 @@ static int server_answer(struct server *s, const struct http_request *request, c
     return 404;
 }
 
-/*
- * OPTIONS gets 204 where GET would get 200, and otherwise the same status: HAProxy checks the health of a
- * server by this method unless it is told another one.
- */
+/* OPTIONS gets 204 where GET would get 200: HAProxy checks by this method unless it is told another one. */
 static void server_handle(void *arg, struct http_exchange *x, int status)
 {
     struct server *s = arg;

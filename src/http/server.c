@@ -398,14 +398,6 @@ static void http_connection_handle(struct http_connection *c, int status)
         http_connection_enter(c, WAITING);
 }
 
-static void http_connection_send_100_continue(struct http_connection *c)
-{
-    if (!http_parser_wants_continue(&c->parser))
-        return;
-    buf_append_str(&c->server->output.heads, "HTTP/1.1 100 Continue\r\n\r\n");
-    http_output_add(&c->server->output, NULL);
-}
-
 /* Returns the rest of the input. */
 static struct span http_connection_advance(struct http_connection *c, struct span input)
 {
@@ -414,10 +406,12 @@ static struct span http_connection_advance(struct http_connection *c, struct spa
     if (c->state != READING && c->parser.phase != HTTP_PARSE_NOTHING)
         http_connection_enter(c, READING);
     c->followed = used < input.len;
-    if (ended)
+    if (ended) {
         http_connection_handle(c, c->parser.status);
-    else
-        http_connection_send_100_continue(c);
+    } else if (http_parser_wants_continue(&c->parser)) {
+        buf_append_str(&c->server->output.heads, "HTTP/1.1 100 Continue\r\n\r\n");
+        http_output_add(&c->server->output, NULL);
+    }
     return span_skip(input, used);
 }
 
