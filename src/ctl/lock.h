@@ -1,7 +1,6 @@
 /*
  * Ensures that only one load runs at a time: a lock in Redis, the string <prefix>loader, whose value names
- * its holder. It expires after LOCK_LEASE_MS, and its holder renews it. The lock of a load that was killed
- * expires.
+ * its holder. It expires after LOCK_LEASE_MS, and its holder renews it.
  *
  * A load writes only by the transactions of this module, except for the release in a full Redis. Redis
  * executes one only if the load still holds the lock at that moment. So a load cannot write after it has lost

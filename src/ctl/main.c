@@ -101,8 +101,7 @@ static void ctl_warn_of_unknown_variables(void)
     struct buf text = BUF_INIT;
     size_t at = 0;
     while (settings_next_unknown(&USAGE, SPAN("CHANNELD_REDIS_"), &at, &text))
-        if (buf_c_str(&text) != NULL)
-            show_message("warning: %s", buf_c_str(&text));
+        show_message("warning: %s", buf_message(&text));
     buf_fini(&text);
 }
 

@@ -95,28 +95,24 @@ int output_finish(void)
 
 /* --- Errors --- */
 
-__attribute__((format(printf, 1, 0))) static void terminal_show(const char *format, va_list args,
-                                                                const char *end)
-{
-    (void)fputs("channelctl: ", stderr);
-    terminal_print(stderr, format, args);
-    (void)fputs(end, stderr);
-}
-
 void show_message(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    terminal_show(format, args, "\n");
+    (void)fputs("channelctl: ", stderr);
+    terminal_print(stderr, format, args);
+    (void)fputc('\n', stderr);
     va_end(args);
 }
 
 int usage_error(const char *format, ...)
 {
+    char line[PRINT_LINE_MAX];
     va_list args;
     va_start(args, format);
-    terminal_show(format, args, " (see channelctl --help)\n");
+    (void)vsnprintf(line, sizeof line, format, args);
     va_end(args);
+    show_message("%s (see channelctl --help)", line);
     return EXIT_USAGE;
 }
 

@@ -1,7 +1,6 @@
 /*
- * channelctl verify: checks the whole catalogue in five scans: of the API keys, their infos, the index, the
- * cards and the link keys. Only one batch of a scan is in memory at a time, and no card is read before its
- * size is known; link keys and infos are read whole.
+ * channelctl verify: checks the whole catalogue. Only one batch of a scan is in memory at a time, and no card
+ * is read before its size is known; link keys and infos are read whole.
  *
  * A change that is made meanwhile may be reported as a problem: verify when nothing is being loaded.
  */
