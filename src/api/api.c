@@ -218,10 +218,8 @@ static void api_respond_document(struct call *call)
 
 /*
  * Counts the request; false if it is refused, and answered. `outcome`: of the check of its key,
- * AUTH_UNAVAILABLE before it. Only valid keys get a bucket. A request of a key with a bucket is counted
- * before the query, so that requests beyond the rate cost Redis nothing. A request of another key is counted
- * when the key is found valid. A key that is found invalid, or is known to be, loses its bucket, and is not
- * limited.
+ * AUTH_UNAVAILABLE before it. A request of a key with a bucket is counted before the query; that of another
+ * key when the key is found valid.
  */
 static bool api_is_within_rate(struct call *call, enum auth_outcome outcome)
 {

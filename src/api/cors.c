@@ -44,8 +44,7 @@ const char *cors_origins_error(struct span origins, struct span *which)
         *which = span_trim(span_cut(&origins, ','));
         if (!cors_is_origin(*which))
             return "* alone, or origins as browsers send them are expected, such as https://example.org: in "
-                   "lower "
-                   "case, without a path or the default port of the scheme";
+                   "lower case, without a path or the default port of the scheme";
     }
     return NULL;
 }

@@ -54,7 +54,6 @@ enum route params_match(struct params *p, struct span base_path, struct span pat
 int params_parse(struct params_parser *parser, struct params *p, const struct http_request *request,
                  enum route route) __attribute__((warn_unused_result));
 
-/* The key is invalid: erases it. */
 void params_erase_key(const struct params *p);
 
 /* Erases all keys, and frees the buffer. */

@@ -194,6 +194,5 @@ void rate_limit_add_fields(const struct rate_limit *l, const struct rate_result 
     http_response_add(r, SPAN("RateLimit-Policy"), span_of(l->policy));
     http_response_add(r, SPAN("RateLimit"), (struct span){text, (size_t)(at - text)});
     if (result->outcome == RATE_REFUSED)
-        http_response_add(r, SPAN("Retry-After"),
-                          (struct span){text, (size_t)format_int64(result->wait_s, text)});
+        http_response_add(r, SPAN("Retry-After"), (struct span){text, format_int64(result->wait_s, text)});
 }

@@ -3,9 +3,8 @@
  * bucket that holds one time instead of a number of tokens. In any time t, a key is granted at most burst + t
  * * requests / window_s requests. Further ones are refused and not counted.
  *
- * Only keys that are known to be valid have a bucket. A full bucket means the same as no bucket, so it is
- * reused for a key without one. If none can be reused, the request is granted. Times are nanoseconds of the
- * monotonic clock.
+ * A full bucket means the same as no bucket, so it is reused for a key without one. Times are nanoseconds of
+ * the monotonic clock.
  */
 #ifndef API_RATE_LIMIT_H
 #define API_RATE_LIMIT_H
@@ -29,8 +28,7 @@ const char *rate_policy_parse(struct span text, struct rate_policy *out);
 
 struct rate_limit;
 
-/* Buckets of one set, and sets of a process: 114,688 buckets in 2 MiB, of which the system allocates the
- * pages that are used. */
+/* Buckets of one set, and sets of a process: 2 MiB, of which only pages that are used are allocated. */
 enum { RATE_LIMIT_WAYS = 7, RATE_LIMIT_SETS = 16384 };
 
 /* `sets` is a power of two, `policy` not empty. Owned by the caller; NULL without memory. */
@@ -53,7 +51,6 @@ struct rate_result {
 /* Counts a request of a key. `valid`: the key is known to be valid, and gets a bucket if it has none. */
 struct rate_result rate_limit_count(struct rate_limit *l, const struct digest *key, bool valid, uint64_t now);
 
-/* The key is no longer valid: removes its bucket. */
 void rate_limit_remove(struct rate_limit *l, const struct digest *key);
 
 /* Adds RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers-10), and Retry-After to a request

@@ -12,9 +12,7 @@
 /*
  * A strong entity tag (RFC 9110 section 8.8.3): the body's XXH3 of 128 bits in hex, in quotes. Forging a
  * collision would only hide its author's change from clients that cached the earlier version.
- *
- * A coded body has the tag of the plain body, with "-gzip" or "-zstd" before the closing quote. So the tag of
- * each coding is known without the coded body.
+ * A coded body has that of the plain body, with "-gzip" or "-zstd" before the closing quote.
  */
 enum { BLOB_ETAG_LEN = 34, BLOB_ETAG_MAX = BLOB_ETAG_LEN + 1 + CODING_NAME_LEN };
 
@@ -67,14 +65,13 @@ static inline void *blob_block(struct blob *b)
     return (char *)b - b->headroom;
 }
 
-/* Takes one more reference; returns `b`. */
 static inline struct blob *blob_ref(struct blob *b)
 {
     b->refs++;
     return b;
 }
 
-/* Drops one reference; the last one frees. NULL is allowed. */
+/* NULL is allowed. */
 void blob_unref(struct blob *b);
 
 static inline struct span blob_etag(const struct blob *b)

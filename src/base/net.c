@@ -60,7 +60,6 @@ size_t ip_write(const struct ip *ip, char out[IP_TEXT_MAX])
     return strlen(out);
 }
 
-/* The address with its first `bits` only. */
 static struct ip net_first_bits(const struct ip *ip, unsigned bits)
 {
     struct ip first = {{0}};

@@ -173,7 +173,6 @@ static int settings_read_file(const struct settings_args *a, const struct settin
     return err;
 }
 
-/* A flag wins over variables, which are not read then. */
 static int settings_read_source(const struct settings_args *a, const struct setting *s,
                                 struct settings_source *source, struct buf *error)
 {
@@ -228,7 +227,6 @@ static int settings_read_flag(struct settings_args *a, int *at, struct buf *erro
     return 0;
 }
 
-/* Returns the number of words that are not flags, or -EINVAL. */
 static int settings_read_words(struct settings_args *a, struct buf *error)
 {
     int words = 0;

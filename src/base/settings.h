@@ -114,7 +114,6 @@ int settings_read_files(const struct settings_args *args, bool again, struct buf
 
 void settings_fini(const struct usage *u, void *target);
 
-/* Where the text of a setting is in `target`. */
 static inline char **settings_text(const struct setting *s, const void *target)
 {
     return (char **)(void *)((char *)(uintptr_t)target + s->offset);

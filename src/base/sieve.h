@@ -1,7 +1,6 @@
 /*
  * SIEVE eviction (Zhang et al., NSDI 2024): a queue in order of arrival, a mark that a hit sets, and a hand
- * that walks from the oldest node to the newest, clears marks and evicts the first node without one. A hit
- * moves nothing.
+ * that walks from the oldest node to the newest, clears marks and evicts the first node without one.
  *
  * Where all of a large queue is marked, one eviction would walk over all of it. So each eviction grants the
  * hand SIEVE_STEPS, and unused ones are saved, up to SIEVE_STEPS_MAX. When none are left, the node under the

@@ -2,8 +2,8 @@
  * A hash table: open addressing over hashes, which are the caller's (hash.h), and pointers. A lookup reads an
  * entry only when all 64 bits of its hash are equal, since each access is a cache miss of the processor.
  *
- * While a table grows, each addition moves some slots from the old ones to the new ones, which are twice as
- * many. So no addition takes long, however many entries there are.
+ * While a table grows, each addition moves some slots from the old ones to the new ones, so that none takes
+ * long.
  */
 #ifndef BASE_TABLE_H
 #define BASE_TABLE_H

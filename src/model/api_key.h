@@ -32,7 +32,6 @@ struct api_key_info {
     struct api_key_name name;
 };
 
-/* The info of a key for which Redis holds none. */
 #define API_KEY_INFO_NONE ((struct api_key_info){.issued = API_KEY_UNKNOWN, .expires = API_KEY_NEVER})
 
 /* A key is valid up to the second before its expiry. */
@@ -73,7 +72,6 @@ enum api_key_fault {
 /* Allocates nothing. */
 unsigned api_key_info_parse(struct span stored, struct api_key_info *out);
 
-/* Appends the JSON text. */
 void api_key_info_write(struct buf *out, const struct api_key_info *info);
 
 /* --- Times as they are stored: "2026-11-22T10:00:00Z" --- */

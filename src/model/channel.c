@@ -82,7 +82,6 @@ struct history {
     bool has_negative, has_repeated;
 };
 
-/* The text behind white space of JSON. */
 static struct span channel_skip_space(struct span text)
 {
     while (text.len > 0 &&

@@ -44,10 +44,8 @@ enum channel_field {
         CHANNEL_FIELD_COUNT
 };
 
-/* The two shapes in which the API shows a channel. */
 enum channel_shape { CHANNEL_SUMMARY, CHANNEL_CARD };
 
-/* The name of a field, in Redis and in JSON. */
 struct span channel_field_name(enum channel_field f);
 enum channel_type channel_field_type(enum channel_field f);
 
@@ -74,7 +72,6 @@ struct channel_row {
 /* Writes the JSON object of `row`. Returns the fields whose value did not parse, as bits. */
 unsigned channel_write(struct buf *out, const struct channel_row *row, enum channel_shape shape);
 
-/* True when the stored text of a field parses. */
 bool channel_value_is_valid(enum channel_field f, struct span text);
 
 /* True when no field of the summary is present: no such channel exists, for the list and the card by id. */

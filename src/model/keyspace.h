@@ -28,10 +28,8 @@ extern const struct span keyspace_cached[KEYSPACE_CACHED];
 
 /* --- Each appends one key to `out` --- */
 
-/* Hash. */
 void keyspace_card(const struct keyspace *k, struct buf *out, int64_t id);
 
-/* String: the id of the channel. */
 void keyspace_link(const struct keyspace *k, struct buf *out, struct span link);
 
 /* The key with one of these names behind the prefix. */

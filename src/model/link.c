@@ -16,7 +16,6 @@ static bool link_host_matches(const struct link_hosts *hosts, const struct web_s
     return span_equal_nocase(host, hosts->channel_host) || span_equal_nocase(host, hosts->web_host);
 }
 
-/* Compares in place, without an allocation that could fail. */
 bool link_is_stored_shape(const struct link_hosts *hosts, struct span link)
 {
     static const struct span start = {"https://", 8};
