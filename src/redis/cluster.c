@@ -39,8 +39,9 @@ static bool cluster_read_node(const struct redis_reply *node, struct span asked,
     if ((host->type != REPLY_STRING && host->type != REPLY_NIL) || port->type != REPLY_INTEGER ||
         !redis_address_set(out, cluster_host_of(cluster_read_host(node), asked), port->integer))
         return false;
-    if (node->elements > 2)
-        redis_address_set_id(out, reply_text(reply_next(port)));
+    struct span id = node->elements > 2 ? reply_text(reply_next(port)) : SPAN_ABSENT;
+    if (id.len < sizeof out->id)
+        *span_put(id, out->id) = '\0';
     return true;
 }
 

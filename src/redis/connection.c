@@ -10,9 +10,6 @@
  *
  * There is a socket only in CONNECTING, HANDSHAKE and READY, and commands are pending only while there is
  * one. They end while no further command is accepted.
- *
- * All commands of the handshake must succeed, but for INFO, which may be denied (server.h), and tracking. An
- * error reply to PING is a lost connection (a busy script, a replica with replica-serve-stale-data no).
  */
 #include "redis/connection.h"
 
@@ -64,7 +61,6 @@ static const uint64_t TURN_NS = 1000000;
  */
 enum own_command { HELLO, SELECT, TRACKING, INFO, PING, OWN_COMMANDS };
 
-/* A command that waits for its reply. */
 struct pending_command {
     redis_reply_fn fn; /* NULL: it is `own` */
     void *arg;
@@ -115,7 +111,6 @@ struct redis_connection {
 
 /* --- commands that wait for their replies --- */
 
-/* Makes room for `count` more commands. Returns 0 or -ENOMEM. */
 static int pending_reserve(struct redis_connection *c, size_t count)
 {
     if (c->ended * sizeof(struct pending_command) * 2 >= c->pending.len) {
@@ -127,14 +122,12 @@ static int pending_reserve(struct redis_connection *c, size_t count)
     return err;
 }
 
-/* The oldest command, or NULL. Borrowed until the next change. */
 static const struct pending_command *pending_oldest(const struct redis_connection *c)
 {
     const struct pending_command *all = (const void *)c->pending.data;
     return c->ended * sizeof *all == c->pending.len ? NULL : &all[c->ended];
 }
 
-/* Removes the oldest command; there must be one. */
 static struct pending_command pending_pop(struct redis_connection *c)
 {
     const struct pending_command *oldest = pending_oldest(c);
@@ -147,10 +140,7 @@ static struct pending_command pending_pop(struct redis_connection *c)
 
 static void redis_connection_on_poll(uv_poll_t *poll, int status, int events);
 
-/*
- * `at_ms` is a time before the check that found the socket empty. Input that arrived later may not have been
- * read.
- */
+/* `at_ms` is before the check that found the socket empty: what has arrived later may not have been read. */
 static void redis_connection_set_drained(struct redis_connection *c, uint64_t at_ms)
 {
     assert(at_ms >= c->drained_ms);
@@ -158,10 +148,7 @@ static void redis_connection_set_drained(struct redis_connection *c, uint64_t at
     c->backlog = 0;
 }
 
-/*
- * Checks whether the socket is empty now. The end of the stream, or an error, is input too: it will be read,
- * and the connection is lost. Not inline, since its caller is called with every hit.
- */
+/* The end of the stream, or an error, is input too. Not inline, since its caller is called with every hit. */
 __attribute__((noinline)) static void redis_connection_look(struct redis_connection *c)
 {
     char byte = 0;
@@ -170,11 +157,7 @@ __attribute__((noinline)) static void redis_connection_look(struct redis_connect
         redis_connection_set_drained(c, now_ms);
 }
 
-/*
- * When the socket was last drained. Input may wait because the process was stopped, had no processor time, or
- * gets more than one loop iteration reads. Makes a system call if that was not after `since_ms`, but not
- * while input is delivered.
- */
+/* When the socket was last drained. If that was not after `since_ms`, it is checked now. */
 static uint64_t redis_connection_drained_ms(struct redis_connection *c, uint64_t since_ms)
 {
     if (c->drained_ms <= since_ms && !c->reading)
@@ -182,10 +165,7 @@ static uint64_t redis_connection_drained_ms(struct redis_connection *c, uint64_t
     return c->drained_ms;
 }
 
-/*
- * Begins to connect, with options that hiredis does not set: children do not inherit the socket, and small
- * segments are sent at once. The context is owned, also after an error. Returns 0 or a negative errno.
- */
+/* The context is owned, also after an error. Returns 0 or a negative errno. */
 static int redis_connection_connect(struct redis_connection *c)
 {
     const struct redis_endpoint *e = c->options.endpoint;
@@ -243,10 +223,7 @@ static void redis_connection_flush_later(struct redis_connection *c)
     (void)uv_prepare_start(&c->flusher, redis_connection_on_prepare); /* fails without a callback only */
 }
 
-/*
- * Makes room for `count` commands of `size` bytes. The clock is read once for all commands that are written
- * together.
- */
+/* The clock is read once for all commands that are written together. */
 static int redis_connection_reserve(struct redis_connection *c, size_t count, size_t size)
 {
     sds output = pending_reserve(c, count) == 0 ? sdsMakeRoomFor(c->context->obuf, size) : NULL;
@@ -269,7 +246,6 @@ static void redis_connection_queue(struct redis_connection *c, struct span text,
     buf_append(&c->pending, &command, sizeof command);
 }
 
-/* The owner may check the server after the handshake. */
 bool redis_connection_is_usable(const struct redis_connection *c)
 {
     return c != NULL && (c->state == READY || (c->state == HANDSHAKE && c->replies_due == 0));
@@ -288,7 +264,6 @@ static void redis_connection_log_denial(const struct redis_connection *c, const 
         redis_connection_log(c, message, error->str);
 }
 
-/* The reply to CLIENT CACHING. */
 static void redis_connection_on_caching(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
     struct redis_connection *c = arg;
@@ -321,7 +296,6 @@ static void redis_connection_end_command(struct redis_connection *c, const struc
                                          const struct redis_reply *reply);
 static void redis_connection_on_poll_closed(uv_handle_t *poll);
 
-/* Fails all pending commands, oldest first. */
 static void redis_connection_drop_socket(struct redis_connection *c)
 {
     assert(!redis_connection_is_usable(c));
@@ -507,7 +481,6 @@ static void redis_connection_end_own(struct redis_connection *c, enum own_comman
         c->options.on_heartbeat(c->options.arg);
 }
 
-/* `reply` is NULL if the connection of the command was lost. */
 static void redis_connection_end_command(struct redis_connection *c, const struct pending_command *command,
                                          const struct redis_reply *reply)
 {
@@ -526,11 +499,7 @@ static void redis_connection_start_timer(struct redis_connection *c, uint64_t ms
     (void)uv_timer_start(&c->timer, redis_connection_on_timer, ms, 0); /* it fails only on a closing handle */
 }
 
-/*
- * A server that has not replied since two heartbeats is lost. The loop has read the socket in between, so a
- * stop of this process (SIGSTOP) does not count. Neither does the time while there is more input than is
- * read.
- */
+/* The time while this process was stopped, or has more input than it reads, does not count. */
 static void redis_connection_heartbeat(struct redis_connection *c)
 {
     const uint64_t sent_ms = c->heartbeat_sent_ms;
@@ -699,10 +668,7 @@ static void redis_connection_begin_handshake(struct redis_connection *c)
     redis_connection_send_own(c, HELLO);
 }
 
-/*
- * Takes `n` bytes of input, read at `read_ns` by the monotonic clock, and delivers everything that is
- * complete. False when the socket is not in use any more.
- */
+/* `read_ns` is by the monotonic clock. False when the socket is not in use any more. */
 static bool redis_connection_deliver(struct redis_connection *c, size_t n, uint64_t read_ns)
 {
     const uint64_t arriving = resp_arriving(&c->parser);
@@ -759,9 +725,8 @@ static bool redis_connection_has_backlog(const struct redis_connection *c)
 }
 
 /*
- * Reads until the socket is drained or the limit of the iteration is reached. A read has room for a whole
- * record of TLS, so none stays that no poll reports. Everything before the end of the stream is delivered
- * before the end is read. False when the socket is not in use any more.
+ * A read has room for a whole record of TLS, so none stays that no poll reports. False when the socket is not
+ * in use any more.
  */
 static bool redis_connection_read_available(struct redis_connection *c)
 {

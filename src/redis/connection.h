@@ -3,9 +3,8 @@
  * a heartbeat that the server is alive and its data current. It is lost once, for one reason, and never
  * connects again: session.h does that, with a new one.
  *
- * hiredis opens, reads and writes the socket, with or without TLS. Its asynchronous API is not used: replies
- * and pushes are needed in strict stream order, a connection must be closable at any time, and no input from
- * a server may fail an assertion.
+ * hiredis opens, reads and writes the socket. Its asynchronous API is not used: a connection must be closable
+ * at any time, and no input from a server may fail an assertion.
  *
  * Replies come in the order of the commands. When the connection is lost, on_lost is called, and then the
  * reply function of every pending command, in order. Everything happens on the loop's thread.
@@ -29,8 +28,7 @@ struct redis_connection;
 enum redis_failure {
     REDIS_FAILURE_PASSING,  /* there is no connection, or no memory */
     REDIS_FAILURE_REFUSED,  /* an error reply, which is the reason */
-    REDIS_FAILURE_REJECTED, /* one side rejects the other (a certificate, a permission), or the server is of
-                               another kind */
+    REDIS_FAILURE_REJECTED, /* a certificate, a permission, or a server of another kind */
     REDIS_FAILURE_INVALID   /* the input is not RESP3 */
 };
 
@@ -81,10 +79,7 @@ struct redis_connection_options {
     size_t bytes_max; /* the limit of a reply in place of RESP_BYTES_MAX; 0: that */
     /* The functions that follow may be NULL, where they do not say otherwise. */
     void (*on_address_failed)(void *arg, const char *why); /* the next one is tried */
-    /*
-     * The handshake is complete and commands can be sent. The owner checks the server and calls
-     * redis_connection_accept or redis_connection_fail before `limit_ms` has passed. Not NULL.
-     */
+    /* Commands can be sent, and the owner accepts or fails the connection within `limit_ms`. Not NULL. */
     void (*on_handshake_done)(void *arg);
     void (*on_ready)(void *arg);
     /* Commands cannot be sent any more. It must call redis_connection_close. Not NULL. */
@@ -111,8 +106,7 @@ enum {
     /* Input that waits longer is a backlog: the server may have been blocked and hold back more. */
     REDIS_CONNECTION_BACKLOG_MS = 50,
     REDIS_CONNECTION_LOOK_UP_MS = 10000, /* the mean interval at which the name is looked up again */
-    /* A name has moved after so many equal answers in a row without the address in use. They may be subsets.
-     */
+    /* Equal answers in a row without the address in use, behind which a name has moved. */
     REDIS_CONNECTION_LOOK_UPS_MOVED = 3
 };
 

@@ -111,7 +111,6 @@ static void redis_endpoint_read_host(struct endpoint_reader *r, char *text, char
         redis_endpoint_decode_zone(*host);
 }
 
-/* Parses host[:port],host[:port],... */
 static void redis_endpoint_read_servers(struct endpoint_reader *r, char *list, int port)
 {
     struct redis_discovery *s = &r->t->discovery;
@@ -385,10 +384,9 @@ static bool redis_endpoint_quotes(struct span text, const char *secret)
 }
 
 /*
- * Only an ERR can quote: it refers to our command. Redis before 6 does not know HELLO and repeats its
- * arguments, the last of them cut off, and with spaces in place of line ends. Every other code stands for a
- * condition and has a constant text (WRONGPASS, NOAUTH, LOADING). A password such as "password" or "user" may
- * be a word of that text. The same is true for our own reasons.
+ * Only an ERR can quote: it refers to our command, of which Redis before 6 repeats the arguments with spaces
+ * in place of line ends. Every other code (NOAUTH, LOADING) has a constant text, as our own reasons have, and
+ * a password such as "user" may be a word of it.
  */
 const char *redis_endpoint_redact(const struct redis_endpoint *t, const char *reason)
 {
@@ -435,10 +433,4 @@ bool redis_address_set(struct redis_address *out, struct span host, int64_t port
     out->port = (int)port;
     out->id[0] = '\0';
     return true;
-}
-
-void redis_address_set_id(struct redis_address *a, struct span id)
-{
-    bool fits = id.data != NULL && id.len < sizeof a->id;
-    *(fits ? span_put(id, a->id) : a->id) = '\0';
 }

@@ -107,7 +107,6 @@ static inline bool redis_endpoint_is_cluster(const struct redis_endpoint *t)
     return t->discovery.kind == REDIS_DISCOVERY_CLUSTER;
 }
 
-/* True if the address must be discovered. */
 static inline bool redis_endpoint_is_discovered(const struct redis_endpoint *t)
 {
     return t->discovery.kind != REDIS_DISCOVERY_NONE && t->host == NULL;
@@ -182,9 +181,6 @@ static inline bool redis_address_is_same(const struct redis_address *a, const st
     bool known = a->id[0] != '\0' && b->id[0] != '\0';
     return known ? strcmp(a->id, b->id) == 0 : redis_address_equal(a, b);
 }
-
-/* One that is too long is not taken. */
-void redis_address_set_id(struct redis_address *a, struct span id);
 
 /* False, with *out untouched, when it is not an address to which a connection is possible. */
 bool redis_address_set(struct redis_address *out, struct span host, int64_t port);

@@ -85,7 +85,6 @@ static void locator_drop_connection(struct locator *l)
 
 static void locator_connect(struct locator *l);
 
-/* The next server is queried at once, unless all have failed. */
 static void locator_fail(void *arg, const char *why)
 {
     struct locator *l = arg;
@@ -196,7 +195,6 @@ void locator_rotate(struct locator *l)
     locator_connect(l);
 }
 
-/* The master is queried itself only where no other server has an answer, or all are the same one. */
 static void locator_query_again(struct locator *l)
 {
     bool is_master = locator_queries_master(l);

@@ -21,13 +21,9 @@ struct redis_connection;
 struct redis_shared; /* connection.h */
 struct wait_group;
 
-/* The interval of queries. */
 enum { LOCATOR_INTERVAL_MS = 1000 };
 
-/*
- * The time limit of the connection to one address with its first answer, and of each later answer. That of
- * the connection doubles when all servers have failed, and when they have done so again.
- */
+/* The time limit of each answer. For the first one, with the connection, it may double twice. */
 enum { LOCATOR_LIMIT_MS = 500, LOCATOR_LIMIT_MAX_MS = 2000 };
 
 enum { LOCATOR_REPLICAS_MAX = 32, LOCATOR_NODES_MAX = 16 };

@@ -18,10 +18,9 @@
 /* Shared by the loop and the thread; the last user frees it. */
 struct resolver_query {
     uv_async_t finished;
-    struct resolver *resolver; /* used by the loop only */
     atomic_int references;
-    pthread_mutex_t lock; /* guards the members that follow */
-    bool cancelled;       /* `finished` is closing and must not be sent */
+    pthread_mutex_t lock;      /* guards the members that follow */
+    struct resolver *resolver; /* NULL: cancelled, and `finished` is closing and must not be sent */
     struct resolver_result result;
     char host[];
 };
@@ -60,7 +59,7 @@ static void *resolver_run(void *arg)
     resolver_look_up(q->host, 0, &result);
     pthread_mutex_lock(&q->lock);
     q->result = result;
-    if (!q->cancelled)
+    if (q->resolver != NULL)
         (void)uv_async_send(&q->finished); /* it fails only on a handle that is closing */
     pthread_mutex_unlock(&q->lock);
     resolver_query_unref(q);
@@ -79,7 +78,7 @@ void resolver_cancel(struct resolver *r)
     if (q == NULL)
         return;
     pthread_mutex_lock(&q->lock);
-    q->cancelled = true;
+    q->resolver = NULL;
     pthread_mutex_unlock(&q->lock);
     uv_close((uv_handle_t *)&q->finished, resolver_on_query_closed);
     r->query = NULL;

@@ -1,14 +1,11 @@
 /*
  * RESP3; see resp.h.
  *
- * The items of a reply are in one array, in the order of their arrival. One number tells when the reply is
- * complete: the items that are announced and have not ended. So neither a stack nor a limit of depth is
- * needed, and a reply that is not kept is read in the same way. Lengths are announced before
- * contents, so a bound is checked before anything is allocated.
+ * One number tells when a reply is complete: the items that are announced and have not ended. So neither a
+ * stack nor a limit of depth is needed, and a reply that is not kept is read in the same way. Lengths are
+ * announced before contents, so a bound is checked before anything is allocated.
  *
- * An item is added when it has arrived whole, but for an array, whose elements follow. A text is a place in
- * the buffer of the input. When that moves, so do the texts: after the first read behind which a reply is not
- * complete, and when the buffer grows.
+ * An item is added when it has arrived whole, but for an array, whose elements follow.
  */
 #include "redis/resp.h"
 
@@ -56,7 +53,6 @@ static void resp_begin(struct resp_parser *p)
     p->begun++;
 }
 
-/* The reply is oversize: it is read to its end, and nothing of it is kept. */
 static void resp_skip_reply(struct resp_parser *p)
 {
     resp_drop_items(p);

@@ -65,13 +65,10 @@ void resp_fini(struct resp_parser *p);
 char *resp_reserve(struct resp_parser *p, size_t n);
 void resp_received(struct resp_parser *p, size_t n);
 
-/*
- * Parses up to the next result. *reply is the reply or push, borrowed until the next call.
- */
+/* Parses up to the next result. *reply is the reply or push, borrowed until the next call. */
 enum resp_result resp_parse(struct resp_parser *p, const struct redis_reply **reply);
 
-/* The number of the reply or push of which only a part has arrived, after RESP_INCOMPLETE; 0: there is none.
- */
+/* The number of the reply or push of which a part has arrived, after RESP_INCOMPLETE; 0: there is none. */
 uint64_t resp_arriving(const struct resp_parser *p);
 
 /* The error reply that replaces an oversize reply or push. */
@@ -93,10 +90,8 @@ void command_begin(struct buf *out, size_t count);
 /* Replaces `out` with the beginning of a command: its name and a key, which `words` more follow. */
 void command_begin_with_key(struct buf *out, struct span name, const struct buf *key, size_t words);
 
-/* Appends the next word. */
+/* Append the next word. */
 void command_add(struct buf *out, struct span word);
-
-/* Appends a number as the next word. */
 void command_add_int(struct buf *out, int64_t number);
 
 /* Appends the next word. A lack of memory in `word` becomes an error of `out`. */

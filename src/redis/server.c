@@ -9,7 +9,6 @@
 
 enum { MS_PER_S = 1000 };
 
-/* The first version of Redis that orders pushes and replies as the cache requires. */
 static const char ORDERED_SINCE[] = "7.0.5";
 
 /* --- HELLO --- */

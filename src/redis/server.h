@@ -3,8 +3,7 @@
  * whether its data is current (INFO replication).
  *
  * A replica that has lost its master still answers, and the role of a server may change. So a connection
- * repeats INFO with every heartbeat, and passes the reply to this module. The module says whether the server
- * may be used, and until when its data was known to be valid. If an ACL denies INFO, it is left out.
+ * repeats INFO with every heartbeat. If an ACL denies INFO, it is left out.
  *
  * No part of a reply is trusted: a reply of any type and length is either parsed or rejected with a reason.
  */
@@ -42,8 +41,7 @@ enum { REDIS_MASTER_SILENCE_MAX_S = 15 };
 
 /*
  * How long, in milliseconds, a replica that was seen without its master is not used after it is first seen
- * with it again. Its link is up before it has applied the changes that it missed, and nothing shows how many
- * these are.
+ * with it again. Nothing shows how many of the changes that it missed it has applied.
  */
 enum { REDIS_REPLICA_SETTLE_MS = 1000 };
 

@@ -69,10 +69,7 @@ static const unsigned NEXT[] = {
 };
 /* clang-format on */
 
-/*
- * The node to which the slot migrates, and which executes the commands to which the node in use replies ASK.
- * The connection to it carries no invalidations, so its replies must not be cached. There is one at a time.
- */
+/* The node to which the slot migrates. It executes the commands to which the node in use replies ASK. */
 struct target {
     struct redis_address address;        /* named by the last ASK */
     struct redis_endpoint endpoint;      /* borrows `address` */
@@ -375,10 +372,7 @@ static void session_show(struct redis_session *s, const struct backend *b)
     metric_set(&m->redis_replica_lag_seconds, server != NULL ? server->lag_s : 0);
 }
 
-/*
- * A failover is another master, as far as it is named, and otherwise a server of another role, that has come
- * into use.
- */
+/* Another master has come into use, or, where none is named, a server of another role. */
 static void session_count_failover(struct backend *b)
 {
     enum redis_role_kind before = b->last_role;
@@ -447,10 +441,7 @@ static void session_close_connection(struct backend *b)
 static void session_take_over(struct backend *b);
 static void session_drop_next(struct redis_session *s);
 
-/*
- * An attempt has failed, or the connection is lost. In a failover the next server is connected to at once. If
- * failovers follow each other there are pauses, since two servers may refer to each other: short ones.
- */
+/* Two servers may refer to each other, so failovers that follow each other have pauses: short ones. */
 static void session_fail(struct backend *b, const char *why)
 {
     struct redis_session *s = b->session;
@@ -860,7 +851,6 @@ static int session_open_next(struct redis_session *s, struct redis_config *confi
 
 /* --- which one is in use --- */
 
-/* A ready connection comes into use. */
 static void session_take_over(struct backend *b)
 {
     struct redis_session *s = b->session;

@@ -4,9 +4,7 @@
  *
  * The next connection is made in addition to the one in use: with new settings, when a name has moved, and
  * when the master has stood in for the replicas for a while. It comes into use once its owner has accepted
- * it: Redis has accepted the password and the certificate, and role and data are right. A replica must in
- * addition stay for REDIS_SESSION_STAYED_MS, so that one which fails again and again never replaces a good
- * master.
+ * it, and a replica when it has stayed in addition.
  *
  * In a cluster, commands that another node must execute are sent there.
  *
@@ -20,19 +18,13 @@
 
 struct redis_session;
 
-/*
- * The time limit to connect to one address, with the handshake. When as many attempts have reached it as
- * there are servers, it doubles, and later once more: a Redis to which all connect at once may need longer.
- */
+/* The time limit to connect to one address, with the handshake. It doubles when it is reached everywhere. */
 enum { REDIS_SESSION_LIMIT_MS = 2000, REDIS_SESSION_LIMIT_MAX_MS = 8000 };
 
 /* The first and the longest pause between attempts; it doubles, with jitter. */
 enum { REDIS_SESSION_BACKOFF_MIN_MS = 50, REDIS_SESSION_BACKOFF_MAX_MS = 1000 };
 
-/*
- * A connection that was ready for this time has stayed. Failures in a row are counted until then: pauses get
- * longer, and other servers and addresses are tried first.
- */
+/* A connection that was ready for this time has stayed. Failures in a row are counted until then. */
 enum { REDIS_SESSION_STAYED_MS = 30000 };
 
 /* The longest pause before the next replica is tried while the master stands in; half of it is random. */
@@ -102,11 +94,7 @@ int redis_session_send(struct redis_session *s, const struct buf *command, unsig
 /* The number of commands that are sent outside of the stream, whose replies are pending. */
 unsigned redis_session_commands_outside(const struct redis_session *s);
 
-/*
- * Whether the connection in use announces that a key has come to exist which was absent when it was read. A
- * cluster does not: the slot may migrate at any time, and the node on which the key then comes to exist sends
- * no invalidation here.
- */
+/* Whether the connection in use announces that a key has come to exist which was absent when it was read. */
 bool redis_session_tracks_absences(const struct redis_session *s);
 
 /* The words of log messages for a connection that does not. */
