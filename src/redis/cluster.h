@@ -2,10 +2,8 @@
  * The protocol of the nodes of a Redis Cluster (locator.h): the master of the slot that holds all keys. Also
  * parses the errors by which a node says that it does not have the slot.
  *
- * The query is CLUSTER SLOTS, which every version and every provider has. Its one reply lists the ranges of
- * slots, with the master and the healthy replicas of each. Their ports are for the kind of connection of the
- * query. Replicas are not used, but can be queried. CLUSTER SHARDS needs Redis 7, and lists failed nodes as
- * well.
+ * The query is CLUSTER SLOTS: CLUSTER SHARDS needs Redis 7, and lists failed nodes as well. The ports are for
+ * the kind of connection of the query. Replicas are not used, but can be queried.
  */
 #ifndef REDIS_CLUSTER_H
 #define REDIS_CLUSTER_H

@@ -117,8 +117,7 @@ enum {
 int redis_connection_new(uv_loop_t *loop, const struct redis_connection_options *options,
                          struct redis_connection **out) __attribute__((warn_unused_result));
 
-/* Closes the connection, if there is one; *at becomes NULL first. Pending commands fail; no other function is
- * called. */
+/* *at, which may be NULL, becomes NULL first. Pending commands fail; no other function is called. */
 void redis_connection_close(struct redis_connection **at);
 
 /* Makes the connection ready. Only after on_handshake_done, on the same connection. */
@@ -153,10 +152,8 @@ const struct redis_status *redis_connection_status(const struct redis_connection
 
 /*
  * The time of the boot clock before which, less REDIS_CONNECTION_BACKLOG_MS, everything that Redis had sent
- * has been delivered; 0: unknown. At that time the kernel and TLS were found empty. Behind a backlog a PING
- * was also answered, which proves that Redis held nothing back. If the time is not after `at_ms`, the socket
- * is checked with a system call, but not read. Within a reply or push it is not, and more of them may follow.
- * Only while the connection is ready.
+ * has been delivered; 0: unknown. If the time is not after `at_ms`, the socket is checked with a system call,
+ * but not read. Within a reply or push it is not, and more of them may follow. Only while it is ready.
  */
 uint64_t redis_connection_drained_until_ms(struct redis_connection *c, uint64_t at_ms);
 

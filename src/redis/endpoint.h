@@ -85,8 +85,7 @@ struct redis_discovery {
 /* Borrows all texts from the settings, or from whoever has discovered the address. */
 struct redis_endpoint {
     enum redis_transport transport;
-    char
-        *host; /* name or address (no brackets); NULL for a local socket, and where it has to be discovered */
+    char *host; /* without brackets; NULL for a local socket, and where it has to be discovered */
     int port;
     char *path; /* the path of a local socket; NULL otherwise */
     int db;
@@ -115,19 +114,14 @@ static inline bool redis_endpoint_is_discovered(const struct redis_endpoint *t)
 /* Appends "host:port/db", the socket's path, or what must be discovered, for logs and without secrets. */
 void redis_endpoint_describe(const struct redis_endpoint *t, struct buf *out);
 
-/* Returns the text for logs of a server's reply, or of a reason of our own: a constant if it quotes a
- * password. */
+/* The text for logs of a server's reply, or of a reason of our own: a constant if it quotes a password. */
 const char *redis_endpoint_redact(const struct redis_endpoint *t, const char *reason);
 
-/*
- * Logs what has happened to a connection of `client` there. `kind` is the name of the field with its address.
- * `why` may be NULL.
- */
+/* Logs what has happened to a connection of `client` there, in the field `kind`. `why` may be NULL. */
 void redis_endpoint_log(const struct redis_endpoint *t, enum log_level level, const char *message,
                         const char *kind, const char *client, const char *why);
 
-/* Settings, immutable and reference-counted: threads share them while they are read again into another one.
- */
+/* Settings, immutable and reference-counted: threads share them. */
 struct redis_config {
     atomic_int references; /* private */
     uint64_t number;       /* shows whether a connection uses it */

@@ -32,8 +32,7 @@ static unsigned locator_server_count(const struct locator *l)
     return locator_given(l) + (unsigned)l->answer.nodes;
 }
 
-/* True if one of the settings was selected. The next answer may list other nodes while this one is queried.
- */
+/* True if it is one of the settings. The next answer may list other nodes while this one is queried. */
 static bool locator_select_server(struct locator *l)
 {
     unsigned given = locator_given(l);

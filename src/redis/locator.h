@@ -1,12 +1,9 @@
 /*
  * Locator: says where Redis is. It queries servers that know it: Sentinels, or the nodes of a cluster.
  *
- * It has one connection, to one of these servers, which is queried every second. After an error, a timeout or
- * an answer without a master the next server is queried. A node that is the master itself is queried only
- * while no other has an answer: it may not know that it was replaced. The differences between Sentinels and a
- * cluster are in a protocol: sentinel.c, cluster.c.
- *
- * Everything happens on the loop's thread.
+ * It has one connection, to one of these servers, which is queried every second. A node that is the master
+ * itself is queried only while no other has an answer: it may not know that it was replaced. The differences
+ * between Sentinels and a cluster are in a protocol: sentinel.c, cluster.c.
  */
 #ifndef REDIS_LOCATOR_H
 #define REDIS_LOCATOR_H
@@ -63,8 +60,7 @@ struct locator_options {
     struct wait_group *open; /* of the owner, as in connection.h: the locator and its connections */
     struct redis_metrics *metrics;
     unsigned seed; /* selects the first server */
-    /* There is an answer; or no server has one, because of `why`, and they are queried again after a pause.
-     */
+    /* There is an answer, or because of `why` no server has one: they are queried again after a pause. */
     void (*on_answer)(void *arg, const char *why);
     /* The name of the server that is queried leads elsewhere (connection.h). */
     void (*on_moved)(void *arg);

@@ -4,7 +4,6 @@
  * A reply is an array of items in the order in which they arrive: a text or a number is one item, and an
  * array is one item with its elements behind it, which may be arrays themselves. reply_next() leads from one
  * element to the next. A reply is borrowed from the module that received it (resp.h says until when).
- * reply_copy() makes one to keep.
  */
 #ifndef REDIS_REPLY_H
 #define REDIS_REPLY_H

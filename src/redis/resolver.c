@@ -1,7 +1,4 @@
-/*
- * Name look-ups; see resolver.h. The thread and the loop share a query under its lock. The thread sends
- * `finished` unless the query was cancelled before. After a cancellation the handle is closing.
- */
+/* Name look-ups; see resolver.h. */
 #include "redis/resolver.h"
 
 #include <assert.h>

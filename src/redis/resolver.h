@@ -1,9 +1,6 @@
 /*
- * Look-ups of names, without blocking the loop.
- *
- * getaddrinfo cannot be interrupted, and its own time limits add up to minutes. So each look-up has a
- * detached thread, for which neither the loop nor the exit of the process waits, as they do for
- * uv_getaddrinfo.
+ * Look-ups of names, without blocking the loop. Each has a detached thread, for which neither the loop nor
+ * the exit of the process waits, as they do for uv_getaddrinfo.
  */
 #ifndef REDIS_RESOLVER_H
 #define REDIS_RESOLVER_H
@@ -31,15 +28,12 @@ struct resolver {
 
 /*
  * Looks `host` up, which may be a numeric address. `done` is called once, with NULL or the text of an error:
- * before this returns, or later from the loop. It is not called after resolver_cancel. One look-up at a time.
+ * before this returns, or later from the loop. One look-up at a time.
  */
 void resolver_start(struct resolver *r, uv_loop_t *loop, const char *host,
                     void (*done)(void *arg, const char *error), void *arg);
 
-/*
- * Cancels the look-up, if there is one. `done` is not called, and the resolver may be freed. The thread runs
- * until getaddrinfo returns.
- */
+/* Cancels the look-up, if there is one: `done` is not called, and the resolver may be freed. */
 void resolver_cancel(struct resolver *r);
 
 #endif

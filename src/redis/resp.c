@@ -297,10 +297,7 @@ static bool resp_take_line(struct resp_parser *p, struct span input, struct span
     return true;
 }
 
-/*
- * The number in a header of up to five digits at the start of `input`, and the length of that header. The
- * length is 0 when the header has another form or is not complete.
- */
+/* The length of a header of up to five digits at the start of `input`; 0: another form, or not complete. */
 static inline size_t resp_short_header(struct span input, size_t *number)
 {
     static const size_t HEADER_MAX = sizeof "$99999\r\n" - 1;

@@ -85,9 +85,8 @@ static struct redis_role redis_server_read_role(struct span info)
     if (!span_equal(kind, SPAN("slave")))
         return role;
     role.kind = REDIS_ROLE_REPLICA;
-    if (parse_int64(redis_server_info_value(info, SPAN("master_port")), &port) != 0 ||
-        !redis_address_set(&role.master, redis_server_info_value(info, SPAN("master_host")), port))
-        role.master = (struct redis_address){.port = 0};
+    if (parse_int64(redis_server_info_value(info, SPAN("master_port")), &port) == 0)
+        (void)redis_address_set(&role.master, redis_server_info_value(info, SPAN("master_host")), port);
     return role;
 }
 

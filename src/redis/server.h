@@ -33,9 +33,8 @@ struct redis_role {
 };
 
 /*
- * A master sends a PING to its replicas every `repl-ping-replica-period` seconds, by default 10. A replica
- * that has received nothing for longer than REDIS_MASTER_SILENCE_MAX_S has lost its master, whatever it
- * reports about the link. Five seconds are added for a busy master.
+ * A replica that has received nothing for longer has lost its master, whatever it reports about the link. By
+ * default a master sends a PING every ten seconds (repl-ping-replica-period).
  */
 enum { REDIS_MASTER_SILENCE_MAX_S = 15 };
 

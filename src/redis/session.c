@@ -192,10 +192,8 @@ static bool session_stands_in(const struct backend *b)
 static void session_end_command(struct session_command *command, const struct redis_reply *reply,
                                 enum redis_origin origin)
 {
-    redis_reply_fn fn = command->fn;
-    void *arg = command->arg;
+    command->fn(command->arg, reply, origin);
     free(command);
-    fn(arg, reply, origin);
 }
 
 static void session_end_at_target(struct session_command *command, const struct redis_reply *reply)

@@ -73,8 +73,7 @@ int redis_session_new(uv_loop_t *loop, const struct redis_session_options *optio
                       struct redis_config *config, struct redis_session **out)
     __attribute__((warn_unused_result));
 
-/* Pending commands fail; on_lost is not called. `closed` is called from the loop when the memory was freed.
- */
+/* Pending commands fail; on_lost is not called. `closed` is called when the memory was freed. */
 void redis_session_close(struct redis_session *s, void (*closed)(void *arg), void *arg);
 
 /*
@@ -107,9 +106,8 @@ struct redis_connection *redis_session_connection(const struct redis_session *s)
 struct redis_config *redis_session_config(const struct redis_session *s);
 
 /*
- * Until when, by the boot clock, the data of this Redis was known to be valid; UINT64_MAX while it is. For a
- * replica that lost its master this is the last transfer, and for a server whose role has changed the last
- * heartbeat before the change. Used in on_lost: stale limits count from this time.
+ * Until when, by the boot clock, the data of this Redis was known to be valid; UINT64_MAX while it is. Used
+ * in on_lost: stale limits count from this time.
  */
 uint64_t redis_session_valid_until_ms(const struct redis_session *s);
 

@@ -70,10 +70,7 @@ static bool redis_tls_send_name(SSL *ssl, const char *host)
     return SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name, name) == 1;
 }
 
-/*
- * The certificate must name the host. A name is also sent (SNI), but an address must not be (RFC 6066 section
- * 3).
- */
+/* A name is also sent (SNI), but an address must not be (RFC 6066 section 3). */
 static bool redis_tls_expect_host(SSL *ssl, const char *host)
 {
     return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1 ||

@@ -20,8 +20,7 @@ struct redisContext; /* hiredis' type */
 int redis_tls_new(const struct redis_options *options, struct ssl_ctx_st **out, struct buf *why,
                   const char **setting) __attribute__((warn_unused_result));
 
-/* Starts TLS on an open connection; uses the context's privdata. Returns 0 or -EPROTO: see redis_tls_explain.
- */
+/* Starts TLS; uses the context's privdata. Returns 0 or -EPROTO: see redis_tls_explain. */
 int redis_tls_start(struct redisContext *c, struct ssl_ctx_st *tls, const char *host)
     __attribute__((warn_unused_result));
 
