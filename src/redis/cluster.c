@@ -121,7 +121,6 @@ static bool cluster_compose(const struct redis_endpoint *endpoint, int n, struct
     return n == 0;
 }
 
-/* The master of the slot, and further nodes. */
 static const char *cluster_read_answer(const struct redis_endpoint *endpoint,
                                        const struct redis_endpoint *server, int n,
                                        const struct redis_reply *reply, struct locator_answer *answer)

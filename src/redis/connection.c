@@ -237,7 +237,6 @@ static int redis_connection_reserve(struct redis_connection *c, size_t count, si
     return 0;
 }
 
-/* Queues a command for which there is room. */
 static void redis_connection_queue(struct redis_connection *c, struct span text,
                                    struct pending_command command)
 {

@@ -32,7 +32,6 @@ enum redis_failure {
     REDIS_FAILURE_INVALID   /* the input is not RESP3 */
 };
 
-/* The origin of a reply. */
 enum redis_origin {
     REDIS_ORIGIN_STREAM, /* this connection: if it tracks, Redis announces changes of the keys on it */
     REDIS_ORIGIN_OUTSIDE /* outside of its stream (session.h): no change is announced here, so the reply is

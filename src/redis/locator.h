@@ -67,7 +67,6 @@ struct locator_options {
     void *arg;
 };
 
-/* Embedded in the session. */
 struct locator {
     uv_loop_t *loop;
     struct locator_options options;

@@ -37,7 +37,6 @@ struct redis_reply {
     size_t elements; /* the length of an array, set or map, in which a name and its value are two */
 };
 
-/* The first element of an array, if it has any. */
 static inline const struct redis_reply *reply_first(const struct redis_reply *array)
 {
     return array + 1;

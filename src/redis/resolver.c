@@ -68,7 +68,6 @@ static void resolver_on_query_closed(uv_handle_t *finished)
     resolver_query_unref(finished->data);
 }
 
-/* Also when the thread has ended. */
 void resolver_cancel(struct resolver *r)
 {
     struct resolver_query *q = r->query;

@@ -51,7 +51,6 @@ static const char *sentinel_read_replicas(const struct redis_reply *reply, struc
     return NULL;
 }
 
-/* The second command is sent only if a replica is wanted. */
 static bool sentinel_compose(const struct redis_endpoint *endpoint, int n, struct buf *out)
 {
     const char *command = n == 0 ? "GET-MASTER-ADDR-BY-NAME" : "REPLICAS";

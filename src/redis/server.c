@@ -147,7 +147,6 @@ static bool redis_server_is_denied(const struct redis_reply *error)
     return reply_is_error(error, SPAN("NOPERM ")) || reply_is_error(error, SPAN("ERR "));
 }
 
-/* Returns NULL, or why a server of this role cannot be used. */
 static const char *redis_server_check_role(const struct redis_server *s, enum redis_role_kind kind,
                                            enum redis_role_kind wanted)
 {

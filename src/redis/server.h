@@ -55,7 +55,6 @@ struct redis_replication {
     } cut_off[REDIS_CUT_OFFS_MAX];
 };
 
-/* Embedded in the connection. */
 struct redis_server {
     struct redis_role role;  /* unknown before the first INFO, and if INFO is denied */
     bool info_denied;        /* do not send it on this connection */

@@ -181,7 +181,6 @@ static bool session_is_discovered(const struct backend *b)
     return redis_endpoint_is_discovered(&b->config->endpoint);
 }
 
-/* True for the master in place of a replica. */
 static bool session_stands_in(const struct backend *b)
 {
     return b->is_master && b->config->endpoint.discovery.replica;
