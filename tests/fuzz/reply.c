@@ -211,7 +211,7 @@ static void do_handshake(void)
     w.handshake++;
     run_loop();
     if (w.handshake == PARTS && w.redis_metrics.redis_connects_total == 0) /* what the user may read */
-        send_bytes(SPAN("_\r\n_\r\n_\r\n_\r\n_\r\n_\r\n"));
+        send_bytes(SPAN("_\r\n_\r\n_\r\n_\r\n_\r\n_\r\n:1\r\n"));
     if (w.handshake == PARTS) /* whether there is a catalogue */
         send_bytes(SPAN(":1\r\n:1\r\n"));
     FUZZ_CHECK(w.handshake != PARTS || (w.redis_metrics.redis_connected == 1 &&

@@ -406,7 +406,7 @@ LOG_TEST(stop_waits_a_second_for_a_blocked_pipe)
     assert_in_range(took, 900, WAIT_DEADLINE_MS);
     struct log_line l;
     assert_false(log_begin(&l, LOG_ERROR, "after"));
-    log_stop(); /* a second time does nothing */
+    log_stop();   /* a second time does nothing */
     p.write = -1; /* the thread writes to it */
 }
 
