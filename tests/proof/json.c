@@ -120,7 +120,7 @@ void written(void)
     json_write_text(&out, text);
     bool plain = utf8_valid(text);
     for (size_t i = 0; i < text.len; i++)
-        plain = plain && (text.data[i] < 0 || json_is_plain((unsigned char)text.data[i]));
+        plain = plain && (text.data[i] < 0 || plain_step(span_skip(text, i)) == 1);
     for (size_t i = 0; i < out.len; i++)
         assert(out.data[i] < 0 || out.data[i] >= 0x20);
     assert(out.len <= 6 * text.len && utf8_valid(buf_span(&out)));
