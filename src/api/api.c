@@ -272,7 +272,7 @@ static void api_on_result(void *arg, const struct cache_result *result)
     metric_add(&a->options.metrics->auth_total[outcome], 1);
     if (outcome == AUTH_INVALID)
         params_erase_key(&call->params);
-    if (a->options.rate_limit != NULL && !api_is_within_rate(call, outcome)) {
+    if (a->options.rate_limit != NULL && outcome != AUTH_UNAVAILABLE && !api_is_within_rate(call, outcome)) {
         blob_unref(result->body);
         return;
     }

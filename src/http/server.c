@@ -609,7 +609,7 @@ static void http_connection_on_tick(uv_timer_t *tick)
 
 /* --- opening --- */
 
-/* Takes ownership of the socket, which counts at the listener unless it is over the limit. */
+/* Takes ownership of the socket, which counts at the balancer unless it is over the limit. */
 static void http_connection_open(struct http_server *s, const struct http_accepted *accepted, bool over_limit)
 {
     const struct http_server_options *o = &s->options;
@@ -775,10 +775,10 @@ void http_server_announce_close(struct http_server *s)
  * would be reset. */
 void http_server_finish(struct http_server *s)
 {
-    if (!s->finishing) {
-        http_listener_finish(&s->listener);
-        http_balancer_finish(s->options.balancer);
-    }
+    if (s->finishing)
+        return;
+    http_listener_finish(&s->listener);
+    http_balancer_finish(s->options.balancer);
     s->finishing = true;
     for (struct list *idle = &s->deadlines[HTTP_IDLE_TIME]; !list_empty(idle);) {
         struct http_connection *c = http_connection_of_deadline(idle->next);
