@@ -155,7 +155,7 @@ TEST_CASE(generated_ids_are_valid_and_distinct)
     enum { COUNT = 1000 };
     static char seen[2 * COUNT][33];
     char text[REQUEST_ID_LEN];
-    uint64_t random[2] = {random_seed(&random[0]), random_seed(&random[1])};
+    uint64_t random[2] = {random_seed(seen[0]), random_seed(seen[1])};
     for (int i = 0; i < 2 * COUNT; i++) {
         struct span id = request_id_make(&random[i % 2], text);
         assert_true(name_valid(id, REQUEST_ID_MAX));
