@@ -438,7 +438,7 @@ static size_t http_parser_known(const struct http_parser *p, struct span bytes)
 {
     struct span kept = buf_span(&p->head);
     size_t known = 0;
-    if (!p->is_section || p->line_len + kept.len > p->config->head_max)
+    if (p->line_len + kept.len > p->config->head_max)
         return 0;
     if (bytes.len >= kept.len && secret_equal((struct span){bytes.data, kept.len}, kept))
         return kept.len;
@@ -593,6 +593,7 @@ static size_t http_parser_begin_behind_line(struct http_parser *p, struct span b
         return 0;
     http_parser_enter(p, is_whole ? HTTP_PARSE_COMPLETE : HTTP_PARSE_FIELDS);
     if (!is_whole) {
+        p->request.method = METHOD_GET;
         p->llhttp = known > 0 ? p->config->behind_field : p->config->behind_usual_line;
         p->llhttp.data = p;
     }
