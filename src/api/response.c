@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/param.h>
 
 static const struct {
     int status;
@@ -118,7 +119,7 @@ __attribute__((noinline)) struct span page_links_write(char out[PAGE_LINKS_MAX],
     struct span target = {out, (size_t)(at - out)};
     at = span_put(SPAN("1>; rel=\"first\""), at);
     if (page > 1)
-        at = api_response_put_link(at, target, page - 1 < last ? page - 1 : last, SPAN(">; rel=\"prev\""));
+        at = api_response_put_link(at, target, MIN(page - 1, last), SPAN(">; rel=\"prev\""));
     if (page < last)
         at = api_response_put_link(at, target, page + 1, SPAN(">; rel=\"next\""));
     at = api_response_put_link(at, target, last, SPAN(">; rel=\"last\""));

@@ -105,8 +105,7 @@ struct redis_connection {
     struct resolver resolver; /* of the name: before the first attempt, and while the connection is ready */
     unsigned seed;
     uint64_t look_up_ms;   /* when the next one begins, by the boot clock */
-    uint64_t elsewhere;    /* stands for the last answer without the address in use; 0: it had it */
-    int answers_elsewhere; /* such answers in a row that were the same */
+    int answers_elsewhere; /* in a row, without the address in use */
 };
 
 /* --- commands that wait for their replies --- */
@@ -523,17 +522,13 @@ static void redis_connection_plan_look_up(struct redis_connection *c)
     c->look_up_ms = clock_boot_ms() + mean_ms * 3 / 4 + (uint64_t)rand_r(&c->seed) % (mean_ms / 2);
 }
 
-/* A number for the addresses of an answer, in any order; 0 if the one in use is among them. */
-static uint64_t redis_connection_hash_elsewhere(const struct redis_connection *c)
+static bool redis_connection_is_named(const struct redis_connection *c)
 {
-    uint64_t sum = 1;
     const struct resolver_result *r = &c->resolver.result;
-    for (int i = 0; i < r->count; i++) {
-        if (strcmp(r->address[i], c->status.address) == 0)
-            return 0;
-        sum += hash_bytes(span_of(r->address[i]), 0);
-    }
-    return sum;
+    int i = 0;
+    while (i < r->count && strcmp(r->address[i], c->status.address) != 0)
+        i++;
+    return i < r->count;
 }
 
 static void redis_connection_log_moved(const struct redis_connection *c)
@@ -555,10 +550,7 @@ static void redis_connection_on_looked_up(void *arg, const char *error)
     redis_connection_plan_look_up(c);
     if (error != NULL)
         return;
-    const uint64_t answer = redis_connection_hash_elsewhere(c);
-    bool same = answer == c->elsewhere;
-    c->elsewhere = answer;
-    c->answers_elsewhere = answer == 0 ? 0 : (same ? c->answers_elsewhere : 0) + 1;
+    c->answers_elsewhere = redis_connection_is_named(c) ? 0 : c->answers_elsewhere + 1;
     if (c->answers_elsewhere < REDIS_CONNECTION_LOOK_UPS_MOVED)
         return;
     if (c->answers_elsewhere == REDIS_CONNECTION_LOOK_UPS_MOVED)

@@ -105,7 +105,7 @@ enum {
     /* Input that waits longer is a backlog: the server may have been blocked and hold back more. */
     REDIS_CONNECTION_BACKLOG_MS = 50,
     REDIS_CONNECTION_LOOK_UP_MS = 10000, /* the mean interval at which the name is looked up again */
-    /* Equal answers in a row without the address in use, behind which a name has moved. */
+    /* Answers in a row without the address in use, behind which a name has moved. */
     REDIS_CONNECTION_LOOK_UPS_MOVED = 3
 };
 

@@ -142,7 +142,7 @@ static void close_caches(uv_loop_t *loop, struct cache *caches[], unsigned count
         trace_fail("handles are left");
     if (net_open_sockets() > 0)
         trace_fail("sockets are left");
-    events_run_until(now_ns() + 10 * SECOND); /* threads that look names up end by themselves */
+    events_run_until(now_ns() + 60 * SECOND); /* threads that look names up end by themselves */
 }
 
 static void add_totals(void)
