@@ -267,6 +267,17 @@ TEST_CASE(a_request_has_nothing_of_one_that_began_with_the_same_fields)
     }
 }
 
+TEST_CASE(a_key_is_erased_when_the_next_section_is_another_one)
+{
+    EACH_TEXT (text, "GET / HTTP/1.1\r\nHost: b\r\n\r\n", GET "\r\n", GET "X-Api-Key: k\r\n\r\n") {
+        SCOPED_FEED(f);
+        feed_whole(&f, &FEED_LIMITS, SPAN(GET "Origin: https://example.org\r\nX-Api-Key: secret\r\n\r\n"));
+        feed_whole(&f, &FEED_LIMITS, span_of(text));
+        assert_int_equal(f.progress, HTTP_COMPLETE);
+        assert_null(memmem(f.parser.head.data, f.parser.head.cap, "secret", 6));
+    }
+}
+
 TEST_CASE(the_limit_of_a_head_counts_a_known_section)
 {
     static const struct feed_limits limits = {.head_max = 60};
