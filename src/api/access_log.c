@@ -15,7 +15,7 @@ static int access_log_parse_percent(struct span text, int *share)
     struct span places = {text.data, text.len - 1};
     struct span whole = span_cut(&places, '.');
     int64_t value = 0;
-    if (parse_int64(whole, &value) != 0 || value < 0 || value > 100 || places.len > 2 ||
+    if (parse_int64(whole, &value) != 0 || whole.len > 3 || places.len > 2 ||
         (places.data != NULL && places.len == 0) || !span_all(places, ascii_is_digit))
         return -EINVAL;
     for (size_t i = 0; i < 2; i++)
