@@ -590,12 +590,14 @@ static void cache_on_handshake_done(void *arg, struct redis_connection *connecti
     stream_check(&c->stream, connection);
 }
 
-/* What older connections have read is dropped. */
+/* What older connections have read is dropped, and a key that was valid then is checked again. */
 static void cache_on_ready(void *arg)
 {
     struct cache *c = arg;
     stream_connected(&c->stream);
     cache_drop_all(c);
+    for (struct list *at = c->by_deadline.next; at != &c->by_deadline; at = at->next)
+        LIST_ENTRY(at, struct cache_request, deadline)->key_state = REQUEST_KEY_UNCHECKED;
     fetches_connected(&c->fetches);
     c->options.on_connection(c->options.arg, true);
 }

@@ -1070,6 +1070,38 @@ static void run_no_cache(void)
     }
 }
 
+static void set_key(int key, int64_t value)
+{
+    struct change c = {0};
+    change_add(&c, OBJECT_KEY + key, value);
+    if (!redis_submit(scenario.master, &c))
+        trace_fail("too many changes wait");
+}
+
+static void begin_key_of_an_earlier_connection(void)
+{
+    begin_no_cache();
+    scenario.settings.request_timeout_ms = 10000;
+}
+
+/* What waits for room to be read has keys that were valid; one is revoked before the next connection. */
+static void run_key_of_an_earlier_connection(void)
+{
+    const struct asked *asked[FIXED_MAX];
+    connect_alone();
+    for (unsigned i = 1; i < FIXED_MAX; i++)
+        asked[i] = clients_ask(i, QUERY_CARD, FIRST_FIXED + i, 1);
+    run_for_ms(ROUND_TRIP_MS + MORE_MS);
+    set_key(1, key_value(false, 0));
+    run_for_ms(1);
+    scenario_disturb(0);
+    redis_restart(&scenario.server[0], true);
+    run_for_ms(8000);
+    for (unsigned i = 1; i < FIXED_MAX; i++)
+        if (asked[i]->waits || asked[i]->status != CACHE_KEY_INVALID)
+            trace_fail("a key is accepted that an earlier connection has found valid");
+}
+
 /* --- a read that ends each connection --- */
 
 static void on_first_card_read(void *arg, uint64_t number)
@@ -1118,14 +1150,6 @@ static void begin_keys_in_an_outage(void)
 {
     begin_alone();
     scenario.settings.stale_limit_ms = scenario.settings.stale_keys_limit_ms = 5 * (uint64_t)MINUTE_MS;
-}
-
-static void set_key(int key, int64_t value)
-{
-    struct change c = {0};
-    change_add(&c, OBJECT_KEY + key, value);
-    if (!redis_submit(scenario.master, &c))
-        trace_fail("too many changes wait");
 }
 
 /* Of the valid ones as well. */
@@ -1432,6 +1456,8 @@ static const struct simulated_case cases[] = {
     {"slow-redis", &topology_plain, 1, true, begin_alone, run_slow_redis},
     {"distant-redis", &topology_plain, 1, true, begin_distant_redis, run_distant_redis},
     {"no-cache", &topology_plain, 1, true, begin_no_cache, run_no_cache},
+    {"key-of-an-earlier-connection", &topology_plain, 1, true, begin_key_of_an_earlier_connection,
+     run_key_of_an_earlier_connection},
     {"read-that-ends-connections", &topology_plain, 1, true, begin_read_that_ends_connections,
      run_read_that_ends_connections},
     {"keys-in-an-outage", &topology_plain, 1, true, begin_keys_in_an_outage, run_keys_in_an_outage},

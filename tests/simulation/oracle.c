@@ -290,13 +290,17 @@ static uint64_t true_since(const struct answer *a, size_t number)
 }
 
 /* A stale one is of the last connection, a hit of the one that is in use, others of any since the request. */
-static void find_views(struct answer *a)
+static bool is_cached(const struct answer *a)
 {
     enum cache_source source = a->result->source;
-    bool is_cached = source == CACHE_SOURCE_STALE || source == CACHE_SOURCE_HIT || source == CACHE_SOURCE_TTL;
+    return source == CACHE_SOURCE_STALE || source == CACHE_SOURCE_HIT || source == CACHE_SOURCE_TTL;
+}
+
+static void find_views(struct answer *a, bool is_newest)
+{
     size_t oldest = view_count > VIEWS ? view_count - VIEWS : 0;
     a->last = view_count;
-    a->first = is_cached && view_count > 0 ? view_count - 1 : a->asked->first_view;
+    a->first = is_newest && view_count > 0 ? view_count - 1 : a->asked->first_view;
     a->first = a->first > oldest ? a->first : oldest;
 }
 
@@ -453,10 +457,10 @@ static const char *check_key(const struct answer *a)
     const struct api_key_name *name = a->result->key_name;
     bool valid = a->result->status != CACHE_KEY_INVALID;
     bool is_checked = a->asked->request.key_state == REQUEST_KEY_VALID; /* while the request waited */
-    bool is_cached = valid && !is_checked && a->result->source == CACHE_SOURCE_HIT;
-    if (is_cached && scenario.topology->truth != NULL && !infos_may_exist(a))
+    bool is_hit = valid && !is_checked && a->result->source == CACHE_SOURCE_HIT;
+    if (is_hit && scenario.topology->truth != NULL && !infos_may_exist(a))
         return "a key is cached in a cluster without the key of the infos";
-    if (is_cached && !is_by_ttl() && info_is_old(a))
+    if (is_hit && !is_by_ttl() && info_is_old(a))
         return "a key is cached with an info from before a change";
     if (key_may_be(a, valid)) {
         bool named = valid && name != NULL && name->len >= 0;
@@ -811,7 +815,7 @@ void oracle_answered(const struct asked *asked, const struct cache_result *resul
     if (len > 0)
         memcpy(text, result->body->data, len);
     text[len] = '\0';
-    find_views(&a);
+    find_views(&a, is_cached(&a));
     oracle_answers[result->source]++;
     trace_sum((uint64_t)result->status << 8 | (uint64_t)result->source);
     TRACE("client", "type %d number %d %s key %d: status %d source %d age %d: %.120s", asked->query.type,
@@ -826,7 +830,9 @@ void oracle_answered(const struct asked *asked, const struct cache_result *resul
     check_master(&a);
     check_role(&a);
     check_superseded(&a);
+    find_views(&a, true); /* a key is checked again by each connection */
     const char *why = check_views(&a, check_key);
+    find_views(&a, is_cached(&a));
     if (why == NULL && result->status != CACHE_KEY_INVALID && asked->query.type != QUERY_AUTH_ONLY)
         why = check_views(&a, checks[asked->query.type]);
     if (why != NULL)
