@@ -289,18 +289,13 @@ static uint64_t true_since(const struct answer *a, size_t number)
     return t->bound == NULL ? since_ns : t->bound(since_ns);
 }
 
-/* A stale one is of the last connection, a hit of the one that is in use, others of any since the request. */
-static bool is_cached(const struct answer *a)
-{
-    enum cache_source source = a->result->source;
-    return source == CACHE_SOURCE_STALE || source == CACHE_SOURCE_HIT || source == CACHE_SOURCE_TTL;
-}
-
-static void find_views(struct answer *a, bool is_newest)
+/* It is of the connection in use, or of the last one: what earlier ones have read and checked does not count.
+ * A failure may have the name of its key from any since the request. */
+static void find_views(struct answer *a, bool is_failure)
 {
     size_t oldest = view_count > VIEWS ? view_count - VIEWS : 0;
     a->last = view_count;
-    a->first = is_newest && view_count > 0 ? view_count - 1 : a->asked->first_view;
+    a->first = is_failure || view_count == 0 ? a->asked->first_view : view_count - 1;
     a->first = a->first > oldest ? a->first : oldest;
 }
 
@@ -815,14 +810,15 @@ void oracle_answered(const struct asked *asked, const struct cache_result *resul
     if (len > 0)
         memcpy(text, result->body->data, len);
     text[len] = '\0';
-    find_views(&a, is_cached(&a));
+    bool is_failure = result->status == CACHE_UNAVAILABLE || result->status == CACHE_OUT_OF_MEMORY;
+    find_views(&a, is_failure);
     oracle_answers[result->source]++;
     trace_sum((uint64_t)result->status << 8 | (uint64_t)result->source);
     TRACE("client", "type %d number %d %s key %d: status %d source %d age %d: %.120s", asked->query.type,
           (int)asked->query.number, asked->link, asked->key, result->status, result->source,
           (int)result->age_s, text);
     check_deadline(&a);
-    if (result->status == CACHE_UNAVAILABLE || result->status == CACHE_OUT_OF_MEMORY) {
+    if (is_failure) {
         check_failure(&a);
         return;
     }
@@ -830,9 +826,7 @@ void oracle_answered(const struct asked *asked, const struct cache_result *resul
     check_master(&a);
     check_role(&a);
     check_superseded(&a);
-    find_views(&a, true); /* a key is checked again by each connection */
     const char *why = check_views(&a, check_key);
-    find_views(&a, is_cached(&a));
     if (why == NULL && result->status != CACHE_KEY_INVALID && asked->query.type != QUERY_AUTH_ONLY)
         why = check_views(&a, checks[asked->query.type]);
     if (why != NULL)
