@@ -96,9 +96,10 @@ static unsigned wire_numbers[WIRES];
 
 /* A request: it waits, or has ended so lately that commands for it may be written. */
 struct want {
-    const struct asked *asked;
+    const struct asked *asked; /* while it waits; another one may be there afterwards */
     enum cache_query_type type;
     int64_t number;    /* of the card, the link or the page */
+    int key_number;    /* of its API key (catalogue.h) */
     uint64_t key;      /* a part of the digest */
     unsigned ended;    /* in this turn; UINT_MAX: it waits */
     unsigned reads;    /* that were written for it, on this connection, */
@@ -300,7 +301,7 @@ static bool has_keys(void)
 /* Its answer, or its key, may be an absence. */
 static bool may_lack(const struct want *w)
 {
-    if (key_may_lack(w->asked->key))
+    if (key_may_lack(w->key_number))
         return true;
     switch (w->type) {
     case QUERY_CARD:
@@ -364,6 +365,7 @@ void costs_asked(const struct asked *a)
         .asked = a,
         .type = a->query.type,
         .number = number_of(a),
+        .key_number = a->key,
         .key = part_of(a->query.key.bytes),
         .may_be_valid = may_be_valid(a->key),
         .ended = UINT_MAX,
