@@ -736,7 +736,9 @@ static void check_master(const struct answer *a)
     heard_ns = told.heard_ns > heard_ns ? told.heard_ns : heard_ns;
     if (heard_ns < v->server->replication.since_ns)
         heard_ns = v->server->replication.since_ns;
-    if (a->result->source == CACHE_SOURCE_HIT && heard_ns + SILENCE_NS + stopped_since_asked(a) < now_ns())
+    bool is_last = told.conn == v->conn; /* otherwise what this one has told is forgotten */
+    if (a->result->source == CACHE_SOURCE_HIT && is_last &&
+        heard_ns + SILENCE_NS + stopped_since_asked(a) < now_ns())
         reject(a, "a fresh answer of a replica that has not heard of its master");
 }
 
