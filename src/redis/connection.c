@@ -522,15 +522,6 @@ static void redis_connection_plan_look_up(struct redis_connection *c)
     c->look_up_ms = clock_boot_ms() + mean_ms * 3 / 4 + (uint64_t)rand_r(&c->seed) % (mean_ms / 2);
 }
 
-static bool redis_connection_is_named(const struct redis_connection *c)
-{
-    const struct resolver_result *r = &c->resolver.result;
-    int i = 0;
-    while (i < r->count && strcmp(r->address[i], c->status.address) != 0)
-        i++;
-    return i < r->count;
-}
-
 static void redis_connection_log_moved(const struct redis_connection *c)
 {
     struct log_line line;
@@ -550,7 +541,8 @@ static void redis_connection_on_looked_up(void *arg, const char *error)
     redis_connection_plan_look_up(c);
     if (error != NULL)
         return;
-    c->answers_elsewhere = redis_connection_is_named(c) ? 0 : c->answers_elsewhere + 1;
+    bool is_same = resolver_has_address(&c->resolver.result, c->status.address);
+    c->answers_elsewhere = is_same ? 0 : c->answers_elsewhere + 1;
     if (c->answers_elsewhere < REDIS_CONNECTION_LOOK_UPS_MOVED)
         return;
     if (c->answers_elsewhere == REDIS_CONNECTION_LOOK_UPS_MOVED)

@@ -7,7 +7,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -139,4 +138,12 @@ void resolver_start(struct resolver *r, uv_loop_t *loop, const char *host,
     int err = r->result.count > 0 ? 0 : resolver_start_query(r, loop, host);
     if (r->query == NULL)
         done(arg, err != 0 ? uv_strerror(err) : NULL);
+}
+
+bool resolver_has_address(const struct resolver_result *r, const char *address)
+{
+    for (int i = 0; i < r->count; i++)
+        if (strcmp(r->address[i], address) == 0)
+            return true;
+    return false;
 }

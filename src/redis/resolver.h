@@ -7,6 +7,7 @@
 
 #include <net/if.h>
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <uv.h>
 
 enum { RESOLVE_ADDRESSES_MAX = 8, RESOLVE_ADDRESS_SIZE = INET6_ADDRSTRLEN + IF_NAMESIZE };
@@ -32,6 +33,9 @@ struct resolver {
  */
 void resolver_start(struct resolver *r, uv_loop_t *loop, const char *host,
                     void (*done)(void *arg, const char *error), void *arg);
+
+/* Whether this numeric address is one of the result. */
+bool resolver_has_address(const struct resolver_result *r, const char *address);
 
 /* Cancels the look-up, if there is one: `done` is not called, and the resolver may be freed. */
 void resolver_cancel(struct resolver *r);

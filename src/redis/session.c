@@ -476,9 +476,8 @@ static void session_fail(struct backend *b, const char *why)
 static bool session_share_address(const struct resolver_result *a, const struct resolver_result *b)
 {
     for (int i = 0; i < a->count; i++)
-        for (int k = 0; k < b->count; k++)
-            if (strcmp(a->address[i], b->address[k]) == 0)
-                return true;
+        if (resolver_has_address(b, a->address[i]))
+            return true;
     return false;
 }
 
