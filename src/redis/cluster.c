@@ -14,17 +14,14 @@ static struct span cluster_host_of(struct span announced, struct span asked)
     return announced.len == 0 ? asked : announced;
 }
 
-/* The host "?" is that of a node without a host name, where host names are preferred. */
-static bool cluster_is_unnamed(struct span announced)
-{
-    return span_equal(announced, SPAN("?"));
-}
-
-/* [host, port, id, metadata]. The metadata has the address of a node without a host name. */
+/*
+ * [host, port, id, metadata]. Where host names are preferred, the host of a node without one is "?", and the
+ * metadata has its address.
+ */
 static struct span cluster_read_host(const struct redis_reply *node)
 {
     struct span host = reply_text(reply_first(node));
-    if (!cluster_is_unnamed(host) || node->elements < NODE_FIELDS)
+    if (!span_equal(host, SPAN("?")) || node->elements < NODE_FIELDS)
         return host;
     struct span ip = reply_member(reply_element(node, 3), SPAN("ip"));
     return ip.data != NULL ? ip : host;
@@ -71,13 +68,9 @@ static const char *cluster_read_range(const struct redis_reply *range, int slot,
             cluster_add_node(out, &address);
         if (n > 2 || !holds)
             continue;
-        out->unnamed = node->type == REPLY_ARRAY && node->elements > 0 &&
-                       cluster_is_unnamed(reply_text(reply_first(node)));
-        problem = out->unnamed ? "it does not know the host of the node" : "its answer is not an address";
-        if (is_node) {
+        problem = is_node ? NULL : "its answer is not an address";
+        if (is_node)
             out->master = address;
-            problem = NULL;
-        }
     }
     return problem;
 }
@@ -143,7 +136,6 @@ const struct locator_protocol cluster_protocol = {
     .no_answer = "cluster node has no answer",
     .unreachable = "no cluster node has the address of redis",
     .reachable = "cluster node answers again",
-    .unnamed = "cluster node has no host name: its address is used",
     .compose = cluster_compose,
     .read = cluster_read_answer,
 };

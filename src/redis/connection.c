@@ -254,21 +254,12 @@ static void redis_connection_log(const struct redis_connection *c, const char *m
     redis_endpoint_log(c->options.endpoint, LOG_WARN, message, "redis", c->options.shared->client_name, why);
 }
 
-/* `error` is the reply to a command that can be left out. */
-static void redis_connection_log_denial(const struct redis_connection *c, const char *message,
-                                        const struct redis_reply *error)
-{
-    if (log_reason_is_due(&c->options.shared->denials, message, clock_now_ms()))
-        redis_connection_log(c, message, error->str);
-}
-
+/* If it is refused, Redis tracks the key that the next command reads. */
 static void redis_connection_on_caching(void *arg, const struct redis_reply *reply, enum redis_origin origin)
 {
-    struct redis_connection *c = arg;
+    (void)arg;
+    (void)reply;
     (void)origin;
-    if (reply != NULL && reply->type == REPLY_ERROR)
-        redis_connection_log_denial(c, "redis refuses CLIENT CACHING: it tracks all links that are looked up",
-                                    reply);
 }
 
 int redis_connection_send(struct redis_connection *c, struct span command, bool tracked, redis_reply_fn fn,
@@ -283,7 +274,7 @@ int redis_connection_send(struct redis_connection *c, struct span command, bool 
         return err;
     if (!tracked && c->status.tracking && c->options.tracking.mode == REDIS_TRACKING_KEYS)
         redis_connection_queue(c, SPAN(no_caching),
-                               (struct pending_command){.fn = redis_connection_on_caching, .arg = c});
+                               (struct pending_command){.fn = redis_connection_on_caching});
     redis_connection_queue(c, command, (struct pending_command){.fn = fn, .arg = arg});
     return 0;
 }
@@ -411,8 +402,8 @@ static const char *redis_connection_read_info(struct redis_connection *c, const 
     struct redis_server *server = &c->status.server;
     const char *problem = redis_server_take_info(server, reply, c->options.role, c->heartbeat_sent_ms);
     if (problem == NULL && server->info_denied)
-        redis_connection_log_denial(c, "redis denies INFO: a replica that lost its master cannot be detected",
-                                    reply);
+        redis_connection_log(c, "redis denies INFO: a replica that lost its master cannot be detected",
+                             reply->str);
     if (problem == NULL && c->options.check_role != NULL)
         problem = c->options.check_role(c->options.arg, server, c->heartbeat_sent_ms);
     if (problem != NULL)
@@ -522,18 +513,6 @@ static void redis_connection_plan_look_up(struct redis_connection *c)
     c->look_up_ms = clock_boot_ms() + mean_ms * 3 / 4 + (uint64_t)rand_r(&c->seed) % (mean_ms / 2);
 }
 
-static void redis_connection_log_moved(const struct redis_connection *c)
-{
-    struct log_line line;
-    if (!log_begin(&line, LOG_WARN, "the name of a server in use leads to another address"))
-        return;
-    log_str(&line, "name", span_of(c->options.endpoint->host));
-    log_str(&line, "client", span_of(c->options.shared->client_name));
-    log_str(&line, "from", span_of(c->status.address));
-    log_str(&line, "to", span_of(c->resolver.result.address[0]));
-    log_end(&line);
-}
-
 /* A look-up that fails changes nothing: a name server that is lost must not cost Redis. */
 static void redis_connection_on_looked_up(void *arg, const char *error)
 {
@@ -546,7 +525,8 @@ static void redis_connection_on_looked_up(void *arg, const char *error)
     if (c->answers_elsewhere < REDIS_CONNECTION_LOOK_UPS_MOVED)
         return;
     if (c->answers_elsewhere == REDIS_CONNECTION_LOOK_UPS_MOVED)
-        redis_connection_log_moved(c);
+        redis_connection_log(c, "the name of a server in use leads to another address",
+                             c->resolver.result.address[0]);
     c->options.on_moved(c->options.arg);
 }
 
@@ -607,6 +587,8 @@ static void redis_connection_fail_as(struct redis_connection *c, const char *why
     redis_connection_fail(c, why);
 }
 
+static bool redis_connection_read_available(struct redis_connection *c);
+
 /* The start of TLS, reading or writing has failed. */
 static void redis_connection_fail_io(struct redis_connection *c)
 {
@@ -624,7 +606,8 @@ static void redis_connection_on_prepare(uv_prepare_t *flusher)
     c->unsent_since_ns = 0;
     ssize_t n = sdslen(context->obuf) > 0 ? context->funcs->write(context) : 0;
     if (n < 0) {
-        redis_connection_fail_io(c);
+        if (redis_connection_read_available(c)) /* the server may have sent the reason */
+            redis_connection_fail_io(c);
         return;
     }
     if (n > 0)
@@ -810,12 +793,10 @@ static void redis_connection_on_timer(uv_timer_t *timer)
         redis_connection_begin(c);
         break;
     case RESOLVING:
-        c->status.timed_out = true;
         redis_connection_lose(c, "the name was not resolved in time");
         break;
     case CONNECTING:
     case HANDSHAKE:
-        c->status.timed_out = true;
         redis_connection_fail(c, "no connection in time");
         break;
     case READY:

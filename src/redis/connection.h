@@ -61,7 +61,6 @@ struct redis_tracking {
 struct redis_shared {
     const char *client_name;              /* shown by CLIENT LIST; borrowed */
     struct redis_replication replication; /* what they have seen of replicas */
-    struct log_reasons denials;           /* refused commands that were logged */
 };
 
 /* All pointers are borrowed while the connection lives. */
@@ -139,8 +138,7 @@ struct redis_status {
     int addresses;                      /* of the name; 0 before it was looked up */
     char address[RESOLVE_ADDRESS_SIZE]; /* the numeric one in use, or tried last; empty: a local socket, or
                                            none */
-    bool timed_out; /* the connection was lost because of a time limit, or an address failed by one */
-    enum redis_failure failure; /* the kind of the last failure, of the connection or of an address */
+    enum redis_failure failure;         /* the kind of the last failure, of the connection or of an address */
     struct redis_server server;
     bool tracking; /* Redis has agreed to push invalidations */
     /* When the last answered PING was sent, by the boot clock. What Redis pushed before was delivered. */

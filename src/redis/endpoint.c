@@ -17,7 +17,6 @@ enum {
     PORT_MAX = 65535,
     DB_MAX = 1 << 20,
     CLUSTER_SLOTS = 16384,
-    OPTION_NAME_MAX = 32,
     QUOTED = 16 /* the bytes of a password that must not be in a text */
 };
 
@@ -79,24 +78,17 @@ static void redis_endpoint_read_db(struct endpoint_reader *r, const char *text)
                                               "the database must be a number, 0 or more");
 }
 
-/* The zone of an IPv6 address follows "%25" in a URL (RFC 6874), and "%" everywhere else. */
-static void redis_endpoint_decode_zone(char *address)
+/* The address of a link has its interface behind "%" (RFC 9844). */
+static bool redis_endpoint_is_host_char(char c)
 {
-    char *zone = strstr(address, "%25");
-    if (zone != NULL && zone[3] != '\0')
-        memmove(zone + 1, zone + 3, strlen(zone + 3) + 1);
+    return ascii_is_alnum(c) || memchr(".:_-%", c, 5) != NULL;
 }
 
 /* Parses host[:port]. *port is the default. */
 static void redis_endpoint_read_host(struct endpoint_reader *r, char *text, char **host, int *port)
 {
     struct authority a = {0};
-    for (const char *c = text; *c != '\0'; c++)
-        if ((unsigned char)*c <= ' ' || *c == 0x7F)
-            redis_endpoint_refuse(r, "a host must not contain blanks or line ends");
-    if (strpbrk(text, "?#") != NULL)
-        redis_endpoint_refuse(r, "a query or fragment does not belong here");
-    if (!authority_split(span_of(text), &a))
+    if (!authority_split(span_of(text), &a) || !span_all(a.host, redis_endpoint_is_host_char))
         redis_endpoint_refuse(r, "is not a Redis address");
     if (a.host.len == 0)
         redis_endpoint_refuse(r, "the host is missing");
@@ -107,8 +99,6 @@ static void redis_endpoint_read_host(struct endpoint_reader *r, char *text, char
             redis_endpoint_read_number(r, a.port, 1, PORT_MAX, "the port must be a number from 1 to 65535");
     *host = text + (a.host.data - text);
     (*host)[a.host.len] = '\0';
-    if (a.bracketed)
-        redis_endpoint_decode_zone(*host);
 }
 
 static void redis_endpoint_read_servers(struct endpoint_reader *r, char *list, int port)
@@ -137,28 +127,17 @@ static void redis_endpoint_read_master(struct endpoint_reader *r, char *name)
 }
 
 /*
- * Returns the value of the option `known`, or NULL. The query may have no other. The text before an at-sign
- * may be the rest of a password that was not percent-encoded, so it is not named.
+ * Returns the value of the only option, which must be `known` (NULL: no option is), or NULL. Another one is
+ * not named: it may be the rest of a password that was not percent-encoded.
  */
 static const char *redis_endpoint_read_option(struct endpoint_reader *r, char *query, const char *known)
 {
-    const char *value = NULL;
-    bool is_secret = query != NULL && strchr(query, '@') != NULL;
-    for (char *one; r->err == 0 && (one = strsep(&query, "&")) != NULL;) {
-        const char *name = strsep(&one, "=");
-        if (*name == '\0' && one == NULL)
-            continue;
-        bool is_known = strcmp(name, known) == 0;
-        bool is_named = !is_known && !is_secret && name_valid(span_of(name), OPTION_NAME_MAX);
-        if (is_known)
-            value = one != NULL ? one : "";
-        else
-            redis_endpoint_refuse(r, is_named ? "unknown option "
-                                              : "has an unknown option behind its question mark");
-        if (is_named)
-            buf_append_str(r->why, name);
-    }
-    return value;
+    if (query == NULL || *query == '\0')
+        return NULL;
+    const char *name = strsep(&query, "=");
+    if (known == NULL || strcmp(name, known) != 0)
+        redis_endpoint_refuse(r, "has an unknown option behind its question mark");
+    return query != NULL ? query : "";
 }
 
 /* --- the schemes --- */
@@ -168,9 +147,9 @@ static const struct scheme {
     enum redis_transport transport;
     enum redis_discovery_kind kind;
     int port;           /* the default of its hosts */
-    const char *option; /* the only one that the query may contain */
-} SCHEMES[] = {{"redis://", REDIS_TRANSPORT_TCP, REDIS_DISCOVERY_NONE, REDIS_PORT, ""},
-               {"rediss://", REDIS_TRANSPORT_TLS, REDIS_DISCOVERY_NONE, REDIS_PORT, ""},
+    const char *option; /* the only one that the query may have; NULL: none */
+} SCHEMES[] = {{"redis://", REDIS_TRANSPORT_TCP, REDIS_DISCOVERY_NONE, REDIS_PORT, NULL},
+               {"rediss://", REDIS_TRANSPORT_TLS, REDIS_DISCOVERY_NONE, REDIS_PORT, NULL},
                {"unix://", REDIS_TRANSPORT_UNIX, REDIS_DISCOVERY_NONE, 0, "db"},
                {"redis+sentinel://", REDIS_TRANSPORT_TCP, REDIS_DISCOVERY_SENTINEL, SENTINEL_PORT, "role"},
                {"rediss+sentinel://", REDIS_TRANSPORT_TLS, REDIS_DISCOVERY_SENTINEL, SENTINEL_PORT, "role"},
@@ -391,14 +370,13 @@ static bool redis_endpoint_quotes(struct span text, const char *secret)
 const char *redis_endpoint_redact(const struct redis_endpoint *t, const char *reason)
 {
     struct span text = span_of(reason);
-    bool constant = !span_starts_with(text, SPAN("ERR ")) ||
-                    span_starts_with(text, SPAN("ERR max number of clients reached"));
+    if (!span_starts_with(text, SPAN("ERR ")))
+        return reason;
     if (span_starts_with(text, SPAN("ERR unknown command")) && strstr(reason, "HELLO") != NULL)
         return "ERR unknown command HELLO: Redis older than 6";
-    if (constant ||
-        (!redis_endpoint_quotes(text, t->password) && !redis_endpoint_quotes(text, t->discovery.password)))
-        return reason;
-    return "ERR with a text that repeats the password, and is withheld";
+    bool quotes =
+        redis_endpoint_quotes(text, t->password) || redis_endpoint_quotes(text, t->discovery.password);
+    return quotes ? "ERR with a text that repeats the password, and is withheld" : reason;
 }
 
 void redis_endpoint_log(const struct redis_endpoint *t, enum log_level level, const char *message,
@@ -419,15 +397,10 @@ void redis_endpoint_log(const struct redis_endpoint *t, enum log_level level, co
 
 /* --- addresses that servers announce --- */
 
-static bool redis_endpoint_is_host_char(char c)
-{
-    return ascii_is_alnum(c) || memchr(".:_-", c, 4) != NULL;
-}
-
 bool redis_address_set(struct redis_address *out, struct span host, int64_t port)
 {
     if (host.len == 0 || host.len >= REDIS_HOST_SIZE || !span_all(host, redis_endpoint_is_host_char) ||
-        port < 1 || port > PORT_MAX)
+        span_find(host, '%') < host.len || port < 1 || port > PORT_MAX)
         return false;
     *span_put(host, out->host) = '\0';
     out->port = (int)port;

@@ -22,23 +22,18 @@ enum { QUERIES_OF_MASTER = 5 };
 
 /* --- the servers: those of the endpoint, and then those of the last answer --- */
 
-static unsigned locator_given(const struct locator *l)
-{
-    return (unsigned)l->options.endpoint->discovery.count;
-}
-
 static unsigned locator_server_count(const struct locator *l)
 {
-    return locator_given(l) + (unsigned)l->answer.nodes;
+    return (unsigned)(l->options.endpoint->discovery.count + l->answer.nodes);
 }
 
 /* True if it is one of the settings. The next answer may list other nodes while this one is queried. */
 static bool locator_select_server(struct locator *l)
 {
-    unsigned given = locator_given(l);
-    unsigned at = l->turn % locator_server_count(l);
+    int given = l->options.endpoint->discovery.count;
+    int at = (int)(l->turn % locator_server_count(l));
     if (at < given) {
-        l->server = redis_endpoint_server(l->options.endpoint, (int)at);
+        l->server = redis_endpoint_server(l->options.endpoint, at);
         return true;
     }
     l->address = l->answer.node[at - given];
@@ -108,9 +103,6 @@ static void locator_on_answered(struct locator *l)
     l->answered = true;
     if (l->failures >= locator_server_count(l))
         log_text(LOG_INFO, l->protocol->reachable, "client", l->options.shared->client_name);
-    if (l->answer.unnamed && !l->unnamed)
-        locator_log(l, LOG_WARN, l->protocol->unnamed, "cluster-announce-hostname is not set");
-    l->unnamed = l->answer.unnamed;
     l->reasons = (struct log_reasons){0};
     l->failures = 0;
     if (!redis_connection_is_ready(l->connection))

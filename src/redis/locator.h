@@ -31,7 +31,6 @@ struct locator_answer {
     struct redis_address replica[LOCATOR_REPLICAS_MAX]; /* up and linked to it, if replicas were queried */
     struct redis_address node[LOCATOR_NODES_MAX];       /* further servers that can be queried from now on */
     int replicas, nodes;
-    bool unnamed; /* the master has no host name, although the cluster prefers host names */
 };
 
 /* How servers of one kind are queried, and how their replies are parsed. */
@@ -40,7 +39,6 @@ struct locator_protocol {
     const char *no_answer;   /* logged when one server fails */
     const char *unreachable; /* logged when all servers fail */
     const char *reachable;   /* logged when a server answers again */
-    const char *unnamed;     /* logged when its answer has `unnamed` */
     /* Appends command number `n` of a query, from 0 on. False: there are only `n`. */
     bool (*compose)(const struct redis_endpoint *endpoint, int n, struct buf *out);
     /* Reads the reply to it into the answer of `server`. Returns NULL, or why there is no answer; `node` is
@@ -76,7 +74,6 @@ struct locator {
     unsigned turn; /* of the server that is queried, and of the address of its name; see locator_connect */
     unsigned failures;          /* servers in a row that had no answer */
     struct log_reasons reasons; /* the reasons logged since a server last had an answer */
-    bool unnamed;               /* the last answer had a node without a host name, which is logged */
     unsigned queries_of_master; /* times in a row that the master was about to be queried itself */
     uv_timer_t timer;
     struct redis_address address;        /* of a server that an answer has named */

@@ -18,7 +18,7 @@ static void sentinel_add_replica(const struct redis_reply *replica, struct locat
     int64_t port = 0;
     struct span flags = reply_member(replica, SPAN("flags"));
     bool is_up = sentinel_has_flag(flags, SPAN("slave")) && !sentinel_has_flag(flags, SPAN("s_down")) &&
-                 !sentinel_has_flag(flags, SPAN("o_down")) && !sentinel_has_flag(flags, SPAN("disconnected"));
+                 !sentinel_has_flag(flags, SPAN("disconnected"));
     if (is_up && span_equal(reply_member(replica, SPAN("master-link-status")), SPAN("ok")) &&
         parse_int64(reply_member(replica, SPAN("port")), &port) == 0 &&
         redis_address_set(&out->replica[out->replicas], reply_member(replica, SPAN("ip")), port))

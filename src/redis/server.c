@@ -141,12 +141,6 @@ static const char *redis_server_check_link(const struct redis_server *s, const c
     return sent_ms < c->settled_ms ? "its link to the master was down a moment ago" : NULL;
 }
 
-/* True when the command is not available: an ACL forbids it, or the server lacks it. */
-static bool redis_server_is_denied(const struct redis_reply *error)
-{
-    return reply_is_error(error, SPAN("NOPERM ")) || reply_is_error(error, SPAN("ERR "));
-}
-
 static const char *redis_server_check_role(const struct redis_server *s, enum redis_role_kind kind,
                                            enum redis_role_kind wanted)
 {
@@ -165,13 +159,11 @@ const char *redis_server_take_info(struct redis_server *s, const struct redis_re
 {
     int64_t last_io_s = 0;
     if (reply->type == REPLY_ERROR) {
-        if (wanted != REDIS_ROLE_UNKNOWN || !redis_server_is_denied(reply))
-            return reply->str;
-        s->info_denied = true;
-        s->role = (struct redis_role){.kind = REDIS_ROLE_UNKNOWN};
-        s->lag_s = 0;
-        s->valid_until_ms = UINT64_MAX;
-        return NULL;
+        bool is_needed = wanted != REDIS_ROLE_UNKNOWN || s->role.kind != REDIS_ROLE_UNKNOWN;
+        /* an ACL forbids it, or the server lacks it */
+        s->info_denied =
+            !is_needed && (reply_is_error(reply, SPAN("NOPERM ")) || reply_is_error(reply, SPAN("ERR ")));
+        return s->info_denied ? NULL : reply->str;
     }
     const struct span info = redis_server_info_of(reply);
     const struct redis_role role = redis_server_read_role(info);

@@ -13,8 +13,7 @@
  *     READY        REDIS_SESSION_STAYED_MS   the connection has stayed
  *
  * Evidence against the server in use counts from the last moment at which it was known to be the right
- * one: a master was named, or a replica was listed as up and followed the master that is named. Names of that
- * master are looked up, since the replica may have another one for it than Sentinel.
+ * one: a master was named, or a replica was listed as up and followed the master that is named.
  */
 #include "redis/session.h"
 
@@ -26,7 +25,6 @@
 #include "base/state.h"
 #include "redis/cluster.h"
 #include "redis/locator.h"
-#include "redis/resolver.h"
 #include "redis/server.h"
 
 #include <assert.h>
@@ -38,9 +36,6 @@
 enum {
     /* Attempts with the answer of one Sentinel or node, before another one is queried. */
     ATTEMPTS_PER_ANSWER = 2,
-    /* After so many failures in a row, about five seconds, a name that is not found counts against its
-       server. */
-    FAILURES_OF_NAMES = 9,
     /* What failovers in a row count for: a pause of up to 400 ms, which a request survives. */
     FAILURES_OF_FAILOVERS = 4,
     /* The replicas that have failed, in turn, before the master stands in for the others. */
@@ -52,9 +47,7 @@ enum {
      */
     GRACE_MS = 5000,
     /* How long, in milliseconds, a connection to one address of the target may take. */
-    TARGET_LIMIT_MS = 1000,
-    /* After so many heartbeats without a command for it the connection to the target is closed. */
-    TARGET_HEARTBEATS = 10
+    TARGET_LIMIT_MS = 1000
 };
 
 enum backend_state { PAUSING, QUERYING, CONNECTING, READY, CLOSED };
@@ -74,8 +67,7 @@ struct target {
     struct redis_address address;        /* named by the last ASK */
     struct redis_endpoint endpoint;      /* borrows `address` */
     struct redis_connection *connection; /* NULL: none, before the first command and after a loss */
-    bool is_lost;  /* since the last heartbeat of the node in use: it is connected to behind the next one */
-    unsigned idle; /* these heartbeats since the last command */
+    bool is_lost; /* since the last heartbeat of the node in use: it is connected to behind the next one */
     unsigned pending; /* commands that were sent to it, and these: */
     struct list held; /* oldest first: until the connection is ready, or the next heartbeat */
 };
@@ -89,13 +81,6 @@ struct session_command {
     void *arg;
     size_t len;
     char text[];
-};
-
-/* Whether two names of a master lead to a common address. */
-struct comparison {
-    struct redis_address of[2];
-    struct resolver side[2];
-    enum compared { NOT_KNOWN, SAME, DIFFERENT } result;
 };
 
 struct backend {
@@ -115,16 +100,14 @@ struct backend {
     uint64_t owner_ms;           /* when MOVED has named it; 0: it did not, or the node could not be used */
     uint64_t confirmed_ms;       /* when it was last known to be the right one; 0: never */
     uint64_t trusted_until_ms;   /* until then, while there is evidence against it; otherwise UINT64_MAX */
-    struct comparison masters;   /* the master that is named, and the one that the replica follows */
 
+    unsigned failovers; /* since a heartbeat was answered */
     /* Since a connection has stayed. */
-    unsigned failures; /* in a row, for the pause; a failover begins anew */
+    unsigned failures; /* in a row, for the pause */
     unsigned misses;   /* servers that could not be used, or were lost */
-    unsigned timeouts; /* among them those that took too long */
 
     struct log_reasons reasons;       /* the reasons logged since a connection was ready */
     bool is_failover;                 /* the connection is left because another server is named */
-    uint64_t failover_ms;             /* when that was last so, by the monotonic clock; 0: never */
     enum redis_role_kind last_role;   /* of a server in use, as far as it was known */
     struct redis_address last_master; /* that was named then */
     bool migrates;                    /* the slot has begun to leave it */
@@ -271,7 +254,6 @@ static void session_refer_to(const struct redis_address *address, struct session
     struct redis_session *s = b->session;
     struct target *t = &b->target;
     t->pending++;
-    t->idle = 0;
     metric_add(&s->options.metrics->cluster_redirects_total, 1);
     if (b == s->current)
         s->options.on_outside_read(s->options.arg);
@@ -300,8 +282,6 @@ static void session_end_held(struct target *t)
 static void session_tend_target(struct target *t)
 {
     t->is_lost = false;
-    if (t->connection != NULL && ++t->idle >= TARGET_HEARTBEATS)
-        redis_connection_close(&t->connection);
     session_end_held(t);
 }
 
@@ -409,16 +389,11 @@ static uint64_t session_pause_ms(struct backend *b)
     return backoff_ms(b->failures, REDIS_SESSION_BACKOFF_MIN_MS, REDIS_SESSION_BACKOFF_MAX_MS, &b->seed);
 }
 
-/*
- * Another server, or address, should be tried before this one. One that has stayed may be back soon, and a
- * name that was not found may be the next time.
- */
+/* Another server, or address, should be tried before this one. One that has stayed may be back soon. */
 static void session_count_miss(struct backend *b)
 {
     bool has_stayed = b->state == READY && uv_is_active((const uv_handle_t *)&b->timer) == 0;
-    bool is_found = b->connection == NULL || redis_connection_status(b->connection)->addresses > 0;
-    bool may_be_found = session_is_discovered(b) && !is_found && b->failures < FAILURES_OF_NAMES;
-    if (b->state == QUERYING || has_stayed || may_be_found)
+    if (b->state == QUERYING || has_stayed)
         return;
     b->session->turn += !b->is_master;
     b->misses++;
@@ -442,25 +417,21 @@ static void session_drop_next(struct redis_session *s);
 static void session_fail(struct backend *b, const char *why)
 {
     struct redis_session *s = b->session;
-    uint64_t now = clock_now_ms();
     bool was_used = b == s->current && b->state == READY;
     if (b->is_failover) {
         session_log(b, LOG_INFO, "closing the redis connection for a failover", why);
-        bool is_again = now - b->failover_ms < REDIS_SESSION_BACKOFF_MAX_MS;
-        b->failures = is_again ? MIN(b->failures + 1, FAILURES_OF_FAILOVERS) : 0;
-        b->failover_ms = now;
-        b->timeouts = 0;
+        b->failures = MIN(++b->failovers, FAILURES_OF_FAILOVERS);
     } else {
         b->failures++;
         session_log_failure(b, why);
         session_count_miss(b);
     }
     b->is_failover = false;
-    if (was_used)
-        s->options.on_lost(s->options.arg);
-    session_enter(b, PAUSING);
-    if (was_used)
+    if (was_used) {
         session_show(s, NULL);
+        s->options.on_lost(s->options.arg);
+    }
+    session_enter(b, PAUSING);
     session_close_connection(b);
     if (b == s->current && s->next != NULL && s->next->state == READY) {
         session_take_over(s->next);
@@ -468,63 +439,10 @@ static void session_fail(struct backend *b, const char *why)
     }
     if (b == s->current && s->next != NULL && s->next->seeks_replica) /* no master stands in any more */
         session_drop_next(s);
-    session_start_timer(b, b->failures > 0 ? session_pause_ms(b) : 0);
+    session_start_timer(b, session_pause_ms(b));
 }
 
 /* --- is it still the right server? --- */
-
-static bool session_share_address(const struct resolver_result *a, const struct resolver_result *b)
-{
-    for (int i = 0; i < a->count; i++)
-        if (resolver_has_address(b, a->address[i]))
-            return true;
-    return false;
-}
-
-/* A name that is not found, or not yet, shows nothing. */
-static void session_on_looked_up(void *arg, const char *error)
-{
-    struct comparison *m = arg;
-    const struct resolver_result *a = &m->side[0].result;
-    const struct resolver_result *b = &m->side[1].result;
-    (void)error; /* it has no addresses then */
-    if (a->count > 0 && b->count > 0)
-        m->result = session_share_address(a, b) ? SAME : DIFFERENT;
-}
-
-static void session_cancel_look_ups(struct comparison *m)
-{
-    resolver_cancel(&m->side[0]);
-    resolver_cancel(&m->side[1]);
-}
-
-/* Until they have ended the earlier result counts. */
-static void session_look_up(struct comparison *m, uv_loop_t *loop)
-{
-    if (m->side[0].query != NULL || m->side[1].query != NULL)
-        return;
-    m->side[0].result.count = m->side[1].result.count = 0;
-    for (int i = 0; i < 2; i++)
-        resolver_start(&m->side[i], loop, m->of[i].host, session_on_looked_up, m);
-}
-
-/* Whether the master that is named and the one that the replica follows are the same. */
-static enum compared session_compare(struct backend *b, const struct redis_address *followed)
-{
-    struct comparison *m = &b->masters;
-    const struct redis_address *named = &b->locator.answer.master;
-    if (named->port != followed->port)
-        return DIFFERENT;
-    if (strcasecmp(named->host, followed->host) == 0)
-        return SAME;
-    if (!redis_address_equal(named, &m->of[0]) || !redis_address_equal(followed, &m->of[1])) {
-        session_cancel_look_ups(m);
-        *m = (struct comparison){.of = {*named, *followed}};
-    }
-    if (m->result != SAME)
-        session_look_up(m, b->session->loop);
-    return m->result;
-}
 
 /* As a replica that is up. */
 static bool session_is_listed(const struct backend *b)
@@ -542,22 +460,17 @@ static const char *session_check_role(void *arg, const struct redis_server *serv
     struct backend *b = arg;
     if (b->is_master)
         return NULL;
-    enum compared result = session_compare(b, &server->role.master);
-    if (result == SAME && session_is_listed(b)) {
+    bool follows = redis_address_equal(&server->role.master, &b->locator.answer.master);
+    if (follows && session_is_listed(b)) {
         b->confirmed_ms = sent_ms;
         b->trusted_until_ms = UINT64_MAX;
         return NULL;
     }
-    if (b->trusted_until_ms == UINT64_MAX)
-        b->trusted_until_ms = b->confirmed_ms != 0 ? b->confirmed_ms : sent_ms;
-    uint64_t limit_ms = b->session->options.stale_limit_ms;
-    limit_ms = limit_ms < GRACE_MS ? limit_ms : GRACE_MS;
-    bool has_time = clock_boot_ms() - b->trusted_until_ms < limit_ms;
-    if (has_time && (b->confirmed_ms != 0 || result == NOT_KNOWN))
+    b->trusted_until_ms = b->confirmed_ms;
+    uint64_t limit_ms = MIN(b->session->options.stale_limit_ms, GRACE_MS);
+    if (b->confirmed_ms != 0 && clock_boot_ms() - b->confirmed_ms < limit_ms)
         return NULL;
-    return result == NOT_KNOWN   ? "the name of its master was not found yet"
-           : result == DIFFERENT ? "it follows another master than the one that is named"
-                                 : "it is not listed as up";
+    return follows ? "it is not listed as up" : "it follows another master than the one that is named";
 }
 
 /* MOVED has named the node within the last seconds, and it could be used. */
@@ -625,7 +538,6 @@ static void session_on_ready(void *arg)
 static void session_on_lost(void *arg, const char *why)
 {
     struct backend *b = arg;
-    b->timeouts += redis_connection_status(b->connection)->timed_out;
     session_fail(b, why);
 }
 
@@ -634,6 +546,7 @@ static void session_on_heartbeat(void *arg)
     struct backend *b = arg;
     struct redis_session *s = b->session;
     session_tend_target(&b->target);
+    b->failovers = 0;
     if (b != s->current)
         return;
     session_show(s, b);
@@ -662,9 +575,10 @@ static void session_on_moved(void *arg)
 /* The time limit of the next attempt. A replica has half of it, since the master may have to wait for two. */
 static uint64_t session_limit_ms(const struct backend *b)
 {
-    unsigned servers = b->config->endpoint.discovery.replica ? REPLICAS_BEFORE_MASTER + 1 : 1;
+    unsigned attempts =
+        b->config->endpoint.discovery.replica ? REPLICAS_BEFORE_MASTER + 1 : ATTEMPTS_PER_ANSWER;
     uint64_t limit_ms =
-        backoff_doubled_ms(b->timeouts / servers, REDIS_SESSION_LIMIT_MS, REDIS_SESSION_LIMIT_MAX_MS);
+        backoff_doubled_ms(b->misses / attempts, REDIS_SESSION_LIMIT_MS, REDIS_SESSION_LIMIT_MAX_MS);
     return b->is_master ? limit_ms : limit_ms / 2;
 }
 
@@ -758,7 +672,7 @@ static void session_on_timer(uv_timer_t *timer)
         session_begin(b);
         return;
     }
-    b->failures = b->misses = b->timeouts = 0;
+    b->failures = b->misses = 0;
     if (b == b->session->next)
         session_take_over(b);
 }
@@ -785,7 +699,6 @@ static void session_close_backend(struct backend *b)
     session_close_connection(b);
     if (session_is_discovered(b))
         locator_close(&b->locator);
-    session_cancel_look_ups(&b->masters);
     uv_close((uv_handle_t *)&b->timer, session_on_timer_closed);
     wait_group_close(&b->open_parts, session_free_backend, b, wait_group_on_done, &b->session->open_backends);
 }

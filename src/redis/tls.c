@@ -77,21 +77,8 @@ static bool redis_tls_expect_host(SSL *ssl, const char *host)
            (SSL_set1_host(ssl, host) == 1 && redis_tls_send_name(ssl, host));
 }
 
-/* If a write has failed because the peer closed the connection, its alert may not have been read. */
-static void redis_tls_drain_alert(redisContext *c)
-{
-    char input[256];
-    char errstr[sizeof c->errstr];
-    memcpy(errstr, c->errstr, sizeof errstr);
-    if (c->privdata != NULL)
-        (void)c->funcs->read(c, input, sizeof input);
-    memcpy(c->errstr, errstr, sizeof errstr);
-}
-
 bool redis_tls_explain(redisContext *c)
 {
-    if (ERR_peek_error() == 0)
-        redis_tls_drain_alert(c);
     const char *details = NULL;
     int flags = 0;
     unsigned long code = ERR_peek_error_data(&details, &flags); /* the first is the cause of the others */

@@ -21,9 +21,6 @@ static const uint64_t MINUTE_NS = 60 * UINT64_C(1000000000);
 static const uint64_t PAUSE_MIN_NS = 50 * (uint64_t)MS;
 static const uint64_t PAUSE_MAX_NS = 1000 * (uint64_t)MS;
 
-/* How long a connection to another node is kept, the longest attempt, and a second. */
-static const uint64_t IDLE_NS = 19000 * (uint64_t)MS;
-
 /* How long an attempt waits at first, and at most: for Redis, and for an answer of a Sentinel or node. */
 static const uint64_t ATTEMPT_NS = 2000 * (uint64_t)MS;
 static const uint64_t ATTEMPT_MAX_NS = 8000 * (uint64_t)MS;
@@ -60,7 +57,6 @@ static unsigned workers;
 static bool is_paced; /* the pauses can be told from outside */
 static bool is_plain; /* and there is one address of one name */
 static bool is_open_changed;
-static uint64_t checked_ns;        /* when check_idle() was last called */
 static uint64_t turned_stopped_ns; /* process_stopped_ns() when the last turn of the loop ended */
 
 /* The pauses: attempts in a row that have failed, and the servers that were tried since the last pause. */
@@ -232,18 +228,6 @@ static void check_activity(void)
                    (unsigned)(at_least_since(&idle) / MS));
 }
 
-/* Connections to other nodes of a cluster, which only commands behind ASKING use. */
-static void check_idle(void)
-{
-    for (const struct redis *r = scenario.server; r < scenario.server + scenario.servers; r++)
-        for (const struct redis_client *c = r->client; c < r->client + CLIENTS; c++)
-            if (r->cluster != NULL && c->conn != NULL && !c->tracks && !c->reads && !c->lists_slots &&
-                c->asked_ns + IDLE_NS < now_ns() && process_last_stop_ns() + IDLE_NS < now_ns() &&
-                scenario.severed_until_ns + IDLE_NS < now_ns())
-                trace_fail("a connection to another node is kept although nothing is sent there: %u to %s",
-                           c->number, r->name);
-}
-
 /* --- events --- */
 
 static enum kind kind_of(const struct net_address *a)
@@ -327,10 +311,6 @@ static void on_turned(void)
     if (look_up_ended)
         idle = moment_now();
     look_up_ended = false;
-    if (now_ns() < checked_ns + SECOND)
-        return;
-    checked_ns = now_ns();
-    check_idle();
 }
 
 void connects_end(void)
@@ -358,5 +338,4 @@ void connects_begin(unsigned count_of_workers)
     net_watch_connects(on_connect, on_end);
     net_watch_look_ups(on_look_up);
     loop_watch(on_turned);
-    checked_ns = 0;
 }

@@ -398,7 +398,6 @@ static void on_client(struct redis *r, struct redis_client *c, const struct comm
 static void on_cluster(struct redis *r, struct redis_client *c, const struct command *m)
 {
     (void)m;
-    c->lists_slots = true;
     r->cluster->write_slots(r, &c->out);
 }
 
@@ -407,7 +406,6 @@ static void on_asking(struct redis *r, struct redis_client *c, const struct comm
     (void)r;
     (void)m;
     c->asking = true;
-    c->asked_ns = now_ns();
     bytes_printf(&c->out, "+OK\r\n");
 }
 
@@ -879,10 +877,9 @@ static void *on_accepted(void *server, struct net_conn *conn)
     c->conn = conn;
     c->number = net_number(conn);
     c->settings = 0;
-    c->tracks = c->broadcast = c->caching_no = c->reads = c->asks = c->asking = c->lists_slots = false;
+    c->tracks = c->broadcast = c->caching_no = c->reads = c->asks = c->asking = false;
     c->ignored = false;
     c->mute = false;
-    c->asked_ns = now_ns();
     c->tracked = 0;
     bytes_clear(&c->in);
     bytes_clear(&c->early);

@@ -42,15 +42,13 @@ struct redis_client {
     unsigned number;    /* of the connection */
     unsigned settings;  /* the password that it gave, as a number */
     bool tracks, broadcast;
-    bool caching_no;   /* the next command is not tracked */
-    uint64_t tracked;  /* names, as bits */
-    bool reads;        /* it has been sent a read that no other node referred to this one */
-    bool asks;         /* it was sent ASKING: another node refers to this one */
-    bool mute;         /* it gets nothing any more: its connection is about to end */
-    bool asking;       /* the next command is behind ASKING */
-    bool ignored;      /* what it sends is lost */
-    bool lists_slots;  /* it has asked for the slots of a cluster */
-    uint64_t asked_ns; /* when it was accepted, or has last executed a command behind ASKING */
+    bool caching_no;  /* the next command is not tracked */
+    uint64_t tracked; /* names, as bits */
+    bool reads;       /* it has been sent a read that no other node referred to this one */
+    bool asks;        /* it was sent ASKING: another node refers to this one */
+    bool mute;        /* it gets nothing any more: its connection is about to end */
+    bool asking;      /* the next command is behind ASKING */
+    bool ignored;     /* what it sends is lost */
 };
 
 struct redis_faults {

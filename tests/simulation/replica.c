@@ -15,6 +15,7 @@ enum { PING_S = 10 };
 static const uint64_t SYNC_NS = 3 * UINT64_C(1000000000), LOADING_NS = UINT64_C(1000000000);
 
 static unsigned last_id;
+static bool names_announced; /* replica-announce-ip, and replicaof, have names */
 
 static struct redis *end_of_servers(void)
 {
@@ -206,6 +207,7 @@ static void start_ticking(struct redis *r)
 
 void replica_begin(struct redis *r)
 {
+    names_announced = false;
     last_id = r == scenario.server ? 1 : last_id + 1;
     r->replication.id = last_id;
     r->replication.former_id = r->replication.down_conn = 0;
@@ -301,6 +303,21 @@ const struct redis *replica_root(const struct redis *r)
 
 /* --- replies --- */
 
+const char *replica_host(const struct redis *r, bool by_name)
+{
+    static char host[16];
+    if (by_name)
+        (void)snprintf(host, sizeof host, "data%d.test", (int)(r - scenario.server));
+    else
+        (void)snprintf(host, sizeof host, "10.0.0.%d", r->listener.address.host);
+    return host;
+}
+
+void replica_announce_names(void)
+{
+    names_announced = true;
+}
+
 static long long seconds_since(uint64_t ns)
 {
     return (long long)(now_ns() / SECOND) - (long long)(ns / SECOND);
@@ -314,11 +331,11 @@ static void put_replica(const struct redis *r, struct bytes *out)
     bool up = p->upstream == NULL || p->link == LINK_UP;
     long long heard_s = p->upstream == NULL ? 0 : seconds_since(p->io_ns);
     bytes_printf(out,
-                 "role:slave\r\nmaster_host:10.0.0.%d\r\nmaster_port:%d\r\nmaster_link_status:%s\r\n"
+                 "role:slave\r\nmaster_host:%s\r\nmaster_port:%d\r\nmaster_link_status:%s\r\n"
                  "master_last_io_seconds_ago:%lld\r\nmaster_sync_in_progress:%d\r\n"
                  "slave_repl_offset:%lld\r\n",
-                 u->listener.address.host, u->listener.address.port, up ? "up" : "down", up ? heard_s : -1LL,
-                 p->upstream != NULL && p->link == LINK_SYNC, (long long)p->offset);
+                 replica_host(u, names_announced), u->listener.address.port, up ? "up" : "down",
+                 up ? heard_s : -1LL, p->upstream != NULL && p->link == LINK_SYNC, (long long)p->offset);
 }
 
 /* A master that has become a replica is left for that, whatever its link: within two heartbeats. */

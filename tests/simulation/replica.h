@@ -54,6 +54,12 @@ struct replication {
 /* What a full resync gives it, in its turn; NULL: it has failed. */
 const struct catalogue *replica_load(struct redis *r);
 
+/* For cases: replicas name their masters data0.test and so on, also. */
+void replica_announce_names(void);
+
+/* Its name, or its address; valid until the next call. */
+const char *replica_host(const struct redis *r, bool by_name);
+
 /* Of a new server: it is a master. */
 void replica_begin(struct redis *r);
 

@@ -46,12 +46,7 @@ static void put_word(struct bytes *out, const char *text)
 
 static void put_host(struct bytes *out, const struct redis *r)
 {
-    char host[16];
-    if (names_announced)
-        (void)snprintf(host, sizeof host, "data%d.test", (int)(r - scenario.server));
-    else
-        (void)snprintf(host, sizeof host, "10.0.0.%d", r->listener.address.host);
-    put_word(out, host);
+    put_word(out, replica_host(r, names_announced));
 }
 
 /* The link of one that is promoted counts as it was before. */

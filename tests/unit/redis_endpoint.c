@@ -107,11 +107,9 @@ TEST_CASE(url_has_parts_and_defaults)
         {"redis://[::1]", "tcp ::1 6379 0 default -"},
         {"redis://[::1]:7000/2", "tcp ::1 7000 2 default -"},
         {"rediss://u:p@[2001:db8::7]:7000", "tls 2001:db8::7 7000 0 u p"},
-        /* one of a link has a zone, RFC 6874; it may stand as elsewhere, too */
-        {"redis://[fe80::1%25eth0]", "tcp fe80::1%eth0 6379 0 default -"},
-        {"redis://[fe80::1%25eth0]:7000/1", "tcp fe80::1%eth0 7000 1 default -"},
+        /* one of a link has a zone, RFC 9844 */
         {"redis://[fe80::1%eth0]", "tcp fe80::1%eth0 6379 0 default -"},
-        {"redis://[fe80::1%25]", "tcp fe80::1%25 6379 0 default -"},
+        {"redis://[fe80::1%eth0]:7000/1", "tcp fe80::1%eth0 7000 1 default -"},
         /* the password may be empty, or without user */
         {"redis://alice:s3cret@db", "tcp db 6379 0 alice s3cret"},
         {"redis://:s3cret@db", "tcp db 6379 0 default s3cret"},
@@ -129,7 +127,6 @@ TEST_CASE(url_has_parts_and_defaults)
         {"unix:///run/redis.sock", "unix /run/redis.sock 0 default -"},
         {"unix:///run/redis.sock?db=3", "unix /run/redis.sock 3 default -"},
         {"unix:///a%20b%3Fc", "unix /a b?c 0 default -"},
-        {"unix:///s?&db=2", "unix /s 2 default -"},
         {"unix:///s?", "unix /s 0 default -"},
         {"unix:///a@b:c", "unix /a@b:c 0 default -"},
         {"unix://alice:s3cret@/run/r.sock?db=1", "unix /run/r.sock 1 alice s3cret"},
@@ -143,7 +140,7 @@ TEST_CASE(url_has_parts_and_defaults)
 TEST_CASE(url_has_no_blanks_around_it_or_in_a_host)
 {
     static const char ends[] = "ends with a blank or a line end";
-    static const char blank[] = "a host must not contain blanks or line ends";
+    static const char blank[] = "is not a Redis address";
     static const char comma[] = "several hosts need redis+sentinel:// or redis+cluster://";
     refuse("redis://db ", ends);
     refuse("redis://db\t", ends);
@@ -231,9 +228,9 @@ TEST_CASE(sentinel_url_lists_hosts_and_a_master)
 {
     assert_sentinels("redis+sentinel://a/mymaster", "a:26379 mymaster master", 0);
     assert_sentinels("redis+sentinel://a,b:1,[::1],[::2]:2/m/3", "a:26379 b:1 ::1:26379 ::2:2 m master", 3);
-    assert_sentinels("redis+sentinel://[fe80::1%25eth0]/m", "fe80::1%eth0:26379 m master", 0);
+    assert_sentinels("redis+sentinel://[fe80::1%eth0]/m", "fe80::1%eth0:26379 m master", 0);
     assert_sentinels("redis+sentinel://a/m?role=replica", "a:26379 m replica", 0);
-    assert_sentinels("redis+sentinel://a/m/4?&role=replica", "a:26379 m replica", 4);
+    assert_sentinels("redis+sentinel://a/m/4?role=replica", "a:26379 m replica", 4);
     assert_sentinels("redis+sentinel://a/m/?role=master", "a:26379 m master", 0);
     assert_sentinels("redis+sentinel://a/my%2Dmaster", "a:26379 my-master master", 0);
     assert_sentinels("rediss+sentinel://u:p@a,b/m", "a:26379 b:26379 m master", 0);
@@ -269,7 +266,7 @@ TEST_CASE(cluster_url_errors_have_a_reason)
                "redis+cluster://a/x redis+cluster://a/0/1 redis+cluster://a?role=master redis+cluster://a#1 "
                "redis+cluster://alice@a redis+cluster://1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17");
     refuse("redis+cluster://a/1", "a Redis Cluster has database 0 only");
-    refuse("redis+cluster://a/?rol=replica", "unknown option rol");
+    refuse("redis+cluster://a/?rol=replica", "has an unknown option behind its question mark");
     refuse("redis+cluster://a/?role=replica", "replicas of a Redis Cluster are not read: leave ?role out");
 }
 
@@ -336,24 +333,18 @@ TEST_CASE(prefix_matters_in_a_cluster_only)
     prefix = "{a}";
 }
 
-TEST_CASE(url_unknown_option_is_named)
+TEST_CASE(url_has_at_most_one_option)
 {
-    static const char *const cases[][2] = {
-        {"redis+sentinel://a/m?rol=replica", "unknown option rol"},
-        {"redis+sentinel://a/m/0?role=replica&x=1", "unknown option x"},
-        {"redis+sentinel://a/m?Role=replica", "unknown option Role"},
-        {"redis://db/0?db=1", "unknown option db"},
-        {"redis://db?db=1", "unknown option db"},
-        {"redis://db:6379?tls", "unknown option tls"},
-        {"rediss://db/?timeout=1", "unknown option timeout"},
-        {"unix:///run/s?base=1", "unknown option base"},
-        {"unix:///run/s?db=1&&role=replica", "unknown option role"},
-        {"redis://db/0?a%20b", "has an unknown option behind its question mark"},
-        {"redis://db/s?cret@host", "has an unknown option behind its question mark"},
-        {"redis://db/0?a=b&c=cret@host", "has an unknown option behind its question mark"},
-    };
-    for (size_t i = 0; i < TEST_COUNT(cases); i++)
-        refuse(cases[i][0], cases[i][1]);
+    static const char *const urls[] = {
+        "redis+sentinel://a/m?rol=replica", "redis+sentinel://a/m?Role=replica",
+        "redis+sentinel://a/m?&role=replica", "redis://db/0?db=1", "redis://db?db=1", "redis://db:6379?tls",
+        "redis://db?=1", "rediss://db/?timeout=1", "unix:///run/s?base=1", "redis://db/0?a%20b",
+        /* it may be a part of a password */
+        "redis://db/s?cret@host", "redis://db/0?a=b&c=cret@host"};
+    for (size_t i = 0; i < TEST_COUNT(urls); i++)
+        refuse(urls[i], "has an unknown option behind its question mark");
+    refuse("redis+sentinel://a/m/0?role=replica&x=1", "the role is master or replica");
+    refuse("unix:///run/s?db=1&role=replica", "the database must be a number, 0 or more");
 }
 
 TEST_CASE(sentinel_credentials_are_separate)
@@ -429,7 +420,6 @@ TEST_CASE(redact_leaves_constant_texts)
         "WRONGPASS invalid username-password pair or user is disabled.",
         "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH option",
         "DENIED Redis is running in protected mode because no password is set for the default user.",
-        "ERR max number of clients reached",
         "LOADING Redis is loading the dataset in memory",
         "Connection refused",
         "no connection in time",
