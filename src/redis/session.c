@@ -420,7 +420,7 @@ static void session_fail(struct backend *b, const char *why)
     bool was_used = b == s->current && b->state == READY;
     if (b->is_failover) {
         session_log(b, LOG_INFO, "closing the redis connection for a failover", why);
-        b->failures = MIN(++b->failovers, FAILURES_OF_FAILOVERS);
+        b->failures = MIN(b->failovers++, FAILURES_OF_FAILOVERS);
     } else {
         b->failures++;
         session_log_failure(b, why);
@@ -439,7 +439,7 @@ static void session_fail(struct backend *b, const char *why)
     }
     if (b == s->current && s->next != NULL && s->next->seeks_replica) /* no master stands in any more */
         session_drop_next(s);
-    session_start_timer(b, session_pause_ms(b));
+    session_start_timer(b, b->failures > 0 ? session_pause_ms(b) : 0);
 }
 
 /* --- is it still the right server? --- */
