@@ -101,13 +101,13 @@ struct backend {
     uint64_t confirmed_ms;       /* when it was last known to be the right one; 0: never */
     uint64_t trusted_until_ms;   /* until then, while there is evidence against it; otherwise UINT64_MAX */
 
-    unsigned failovers; /* since a heartbeat was answered */
     /* Since a connection has stayed. */
-    unsigned failures; /* in a row, for the pause */
+    unsigned failures; /* in a row, for the pause; a failover begins anew */
     unsigned misses;   /* servers that could not be used, or were lost */
 
     struct log_reasons reasons;       /* the reasons logged since a connection was ready */
     bool is_failover;                 /* the connection is left because another server is named */
+    uint64_t failover_ms;             /* when that was last so, by the monotonic clock; 0: never */
     enum redis_role_kind last_role;   /* of a server in use, as far as it was known */
     struct redis_address last_master; /* that was named then */
     bool migrates;                    /* the slot has begun to leave it */
@@ -417,10 +417,13 @@ static void session_drop_next(struct redis_session *s);
 static void session_fail(struct backend *b, const char *why)
 {
     struct redis_session *s = b->session;
+    uint64_t now = clock_now_ms();
     bool was_used = b == s->current && b->state == READY;
     if (b->is_failover) {
         session_log(b, LOG_INFO, "closing the redis connection for a failover", why);
-        b->failures = MIN(b->failovers++, FAILURES_OF_FAILOVERS);
+        bool is_again = now - b->failover_ms < REDIS_SESSION_BACKOFF_MAX_MS;
+        b->failures = is_again ? MIN(b->failures + 1, FAILURES_OF_FAILOVERS) : 0;
+        b->failover_ms = now;
     } else {
         b->failures++;
         session_log_failure(b, why);
@@ -546,7 +549,6 @@ static void session_on_heartbeat(void *arg)
     struct backend *b = arg;
     struct redis_session *s = b->session;
     session_tend_target(&b->target);
-    b->failovers = 0;
     if (b != s->current)
         return;
     session_show(s, b);

@@ -252,7 +252,7 @@ static void begin_names_that_fail_once(void)
 
 static void run_names_that_fail_once(void)
 {
-    run_for_ms(3 * REDIS_SESSION_TRIAL_MS); /* the master stands in meanwhile */
+    run_for_ms(3 * (uint64_t)REDIS_SESSION_TRIAL_MS); /* the master stands in meanwhile */
     if (all->redis_role[REDIS_ROLE_REPLICA] != 1)
         trace_fail("replicas whose names were not found once are not used");
 }
@@ -1392,7 +1392,7 @@ static void run_nodes_that_refer_to_each_other(void)
                    connects_attempts() - before);
 }
 
-/* Pauses do not get longer than a request may take, and begin anew when a heartbeat was answered. */
+/* Pauses do not get longer than a request may take, and begin anew after a while. */
 static void run_failovers_in_a_row(void)
 {
     await_connected(1, 20000);

@@ -48,6 +48,10 @@ static struct part writes[WRITES];
 static size_t write_count;
 static uint64_t changed_ns;
 static unsigned takeovers, migrations;
+
+/* When the last migrations have ended. After so many within as many seconds the process pauses. */
+enum { MIGRATIONS = 4 };
+static uint64_t ended_ns[MIGRATIONS];
 static uint64_t pause_ms; /* at most, between two moves of keys; another one for each migration */
 /* When takeovers may have been unknown to a node, or to the process: now or last, and before. */
 enum { UNKNOWNS = 256 };
@@ -449,8 +453,10 @@ static void end_migration(void)
     TRACE("cluster", "%s has the slot", nodes[target].redis->name);
     set_owner(target);
     target = NOBODY;
-    migrations++;
     scenario.master = nodes[owner].redis;
+    if (migrations >= MIGRATIONS && now_ns() - ended_ns[migrations % MIGRATIONS] < MIGRATIONS * SECOND)
+        scenario_disturb(SECOND);
+    ended_ns[migrations++ % MIGRATIONS] = now_ns();
     tell_all(owner, source);
 }
 
