@@ -23,6 +23,7 @@
 
 #include <assert.h>
 #include <stdatomic.h>
+#include <strings.h>
 
 struct ssl_ctx_st; /* OpenSSL's SSL_CTX */
 
@@ -166,7 +167,7 @@ struct redis_address {
 
 static inline bool redis_address_equal(const struct redis_address *a, const struct redis_address *b)
 {
-    return a->port == b->port && strcmp(a->host, b->host) == 0;
+    return a->port == b->port && strcasecmp(a->host, b->host) == 0;
 }
 
 /* The same server, possibly under two names: by the IDs where both are known, otherwise by the addresses. */

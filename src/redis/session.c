@@ -30,7 +30,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <strings.h>
 #include <sys/param.h>
 
 enum {
