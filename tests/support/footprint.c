@@ -81,17 +81,24 @@ void footprint_print(const char *when, const struct footprint *footprint)
                   (int)footprint->cpu_ms);
 }
 
-/* The fields are described in proc_net(5). */
+/* The fields are described in proc_net(5). While other connections come and go, a connection can stand in the
+ * table several times: the port of the other end tells it from the others. */
 struct footprint_queues footprint_queues_of(int port)
 {
     struct footprint_queues queues = {0};
+    bool seen[UINT16_MAX + 1] = {false};
     char *rest = NULL;
     AUTOFREE char *table = text_read_file("/proc/net/tcp");
     for (char *line = strtok_r(table, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
-        char *local = strchr(footprint_skip(line, 1) + 1, ':');
+        const char *local = strchr(footprint_skip(line, 1) + 1, ':');
+        const char *remote = strchr(footprint_skip(line, 2) + 1, ':');
         char *queued = NULL;
-        if (local == NULL || strtol(local + 1, NULL, 16) != port)
+        if (local == NULL || remote == NULL || strtol(local + 1, NULL, 16) != port)
             continue;
+        bool *is_seen = &seen[strtoul(remote + 1, NULL, 16) % TEST_COUNT(seen)];
+        if (*is_seen)
+            continue;
+        *is_seen = true;
         queues.sent_kib += (long)(strtoul(footprint_skip(line, 4), &queued, 16) / 1024);
         queues.received_kib += (long)(strtoul(queued + 1, NULL, 16) / 1024);
     }
