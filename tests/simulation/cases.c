@@ -9,6 +9,7 @@
 #include "simulation/events.h"
 #include "simulation/log.h"
 #include "simulation/loop.h"
+#include "simulation/memory.h"
 #include "simulation/net.h"
 #include "simulation/oracle.h"
 #include "simulation/process.h"
@@ -1090,6 +1091,30 @@ static void run_no_cache(void)
     }
 }
 
+/* What a command takes while it waits for its reply is free again. */
+static void run_many_commands(void)
+{
+    enum { COMMANDS = 20000, AT_FIRST = 1000, MORE_BYTES = 64 * 1024 };
+    long before = 0;
+    connect_alone();
+    for (int i = 0; i < COMMANDS; i++) {
+        const struct asked *card = clients_ask(0, QUERY_CARD, 1, 0);
+        while (card->waits)
+            run_for_ms(1);
+        expect_answer(card, CACHE_FOUND, CACHE_SOURCE_MISS);
+        if (i == AT_FIRST)
+            before = memory_live_bytes();
+    }
+    if (memory_live_bytes() > before + MORE_BYTES)
+        trace_fail("commands that have ended take %ld bytes", memory_live_bytes() - before);
+}
+
+static void begin_many_commands(void)
+{
+    begin_alone();
+    scenario.settings.cache_size = 0;
+}
+
 static void set_key(int key, int64_t value)
 {
     struct change c = {0};
@@ -1306,6 +1331,41 @@ static void run_page_in_an_outage(void)
     listen_again(2000);
 }
 
+static void begin_demoted_master(void)
+{
+    begin_page_in_an_outage();
+    for (struct redis *r = scenario.server; r < scenario.server + FIRST_SENTINEL + SENTINELS; r++)
+        r->tls = false;
+}
+
+/* Of a master that is none any more: the heartbeat before that one which shows it was the last to confirm
+ * what it has. Sentinels do not know yet. */
+static void run_demoted_master(void)
+{
+    struct redis *demoted = &scenario.server[0];
+    connect_alone();
+    (void)clients_ask(0, QUERY_CARD, 1, 0);
+    run_for_ms(1000);
+    uint64_t lost = all->redis_disconnects_total;
+    scenario_disturb(2 * (uint64_t)OUTDATED_LIMIT_MS * MS);
+    replica_promote(&scenario.server[1]);
+    replica_follow(demoted, &scenario.server[1]);
+    replica_separate(demoted, now_ns() + MINUTE_MS * (uint64_t)MS);
+    for (int ms = 0; ms < 1100 && all->redis_disconnects_total == lost; ms += 10)
+        run_for_ms(10);
+    run_for_ms(OUTDATED_LIMIT_MS - 1500);
+    const struct asked *card = clients_ask(0, QUERY_CARD, 1, 0);
+    run_for_ms(10);
+    expect_answer(card, CACHE_FOUND, CACHE_SOURCE_STALE);
+    run_for_ms(1000);
+    const struct asked *late = clients_ask(0, QUERY_CARD, 1, 0);
+    run_for_ms(10);
+    if (!late->waits)
+        trace_fail("a card is served for longer than the limit since a heartbeat has shown a master");
+    sentinel_fail_over();
+    await_connected(1, 5000);
+}
+
 /* --- a Redis that sends no invalidations --- */
 
 static void begin_revoked_untold(void)
@@ -1479,12 +1539,14 @@ static const struct simulated_case cases[] = {
     {"slow-redis", &topology_plain, 1, true, begin_alone, run_slow_redis},
     {"distant-redis", &topology_plain, 1, true, begin_distant_redis, run_distant_redis},
     {"no-cache", &topology_plain, 1, true, begin_no_cache, run_no_cache},
+    {"many-commands", &topology_plain, 1, true, begin_many_commands, run_many_commands},
     {"key-of-an-earlier-connection", &topology_plain, 1, true, begin_key_of_an_earlier_connection,
      run_key_of_an_earlier_connection},
     {"read-that-ends-connections", &topology_plain, 1, true, begin_read_that_ends_connections,
      run_read_that_ends_connections},
     {"keys-in-an-outage", &topology_plain, 1, true, begin_keys_in_an_outage, run_keys_in_an_outage},
     {"page-in-an-outage", &topology_plain, 1, true, begin_page_in_an_outage, run_page_in_an_outage},
+    {"demoted-master", &topology_sentinel, 1, true, begin_demoted_master, run_demoted_master},
     {"page-changes", &topology_plain, 1, true, begin_distant_redis, run_page_changes},
     {"channel-leaves-page", &topology_plain, 1, true, begin_distant_redis, run_channel_leaves_page},
     {"revoked-untold", &topology_plain, 1, true, begin_revoked_untold, run_revoked_untold},

@@ -3,6 +3,7 @@
 
 #include "simulation/random.h"
 
+#include <malloc.h>
 #include <string.h>
 
 void *__real_malloc(size_t size);
@@ -18,7 +19,7 @@ char *__wrap_strdup(const char *text);
 char *__wrap_strndup(const char *text, size_t size);
 
 static unsigned fails_one_in;
-static long live;
+static long live, live_bytes;
 
 void memory_fail(unsigned one_in)
 {
@@ -30,6 +31,16 @@ long memory_live(void)
     return live;
 }
 
+long memory_live_bytes(void)
+{
+    return live_bytes;
+}
+
+bool memory_suffices(void)
+{
+    return fails_one_in == 0;
+}
+
 static bool fails(void)
 {
     return fails_one_in != 0 && random_once_in(STREAM_MEMORY, fails_one_in);
@@ -38,6 +49,7 @@ static bool fails(void)
 static void *counted(void *memory)
 {
     live += memory != NULL;
+    live_bytes += (long)malloc_usable_size(memory);
     return memory;
 }
 
@@ -55,12 +67,19 @@ void *__wrap_realloc(void *memory, size_t size)
 {
     if (fails())
         return NULL;
-    return memory == NULL ? counted(__real_malloc(size)) : __real_realloc(memory, size);
+    size_t before = malloc_usable_size(memory);
+    void *moved = __real_realloc(memory, size);
+    if (moved == NULL)
+        return NULL;
+    live += memory == NULL;
+    live_bytes += (long)malloc_usable_size(moved) - (long)before;
+    return moved;
 }
 
 void __wrap_free(void *memory)
 {
     live -= memory != NULL;
+    live_bytes -= (long)malloc_usable_size(memory);
     __real_free(memory);
 }
 

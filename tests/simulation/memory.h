@@ -6,10 +6,16 @@
 #ifndef SIMULATION_MEMORY_H
 #define SIMULATION_MEMORY_H
 
+#include <stdbool.h>
+
 /* One allocation in so many fails from now on; 0: none. */
 void memory_fail(unsigned one_in);
 
-/* How many allocations have not been freed. */
+/* The allocations that have not been freed: how many, and their bytes. */
 long memory_live(void);
+long memory_live_bytes(void);
+
+/* False while allocations can fail. */
+bool memory_suffices(void);
 
 #endif

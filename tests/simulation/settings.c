@@ -4,6 +4,7 @@
 #include "redis/endpoint.h"
 #include "simulation/events.h"
 #include "simulation/loop.h"
+#include "simulation/memory.h"
 #include "simulation/scenario.h"
 #include "simulation/trace.h"
 
@@ -76,6 +77,8 @@ static void use(void *arg)
 {
     (void)arg;
     bool failed = user != NULL && cache_use_redis(user, config[count - 1]) != 0;
+    if (failed && memory_suffices())
+        trace_fail("settings are refused, though there is memory");
     if (failed)
         events_add_in(SECOND, on_retry, NULL, count);
 }
@@ -105,6 +108,5 @@ void settings_quieten(void)
 {
     if (last_wrong && make(false) != 0)
         trace_fail("no settings");
-    if (settings_in_use() != count)
-        offer();
+    offer(); /* also those in use */
 }
