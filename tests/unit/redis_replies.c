@@ -296,6 +296,7 @@ TEST_CASE(sentinel_names_the_master)
     for (size_t i = 0; i < TEST_COUNT(no_ports); i++)
         assert_string_equal(pair("a", no_ports[i]), bad);
     CHECK_ROWS(rows, named_master);
+    assert_string_equal(named_master(reply_parse(SPAN("*2\r\n$3\r\na\0b\r\n$4\r\n6379\r\n"))), bad);
     AUTOFREE char *longer = text_repeat('a', REDIS_HOST_SIZE);
     assert_string_equal(pair(longer, "1"), bad);
     assert_string_equal(pair(longer + 1, "1"), text_temp("%s:1", longer + 1));
