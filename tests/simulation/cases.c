@@ -417,6 +417,30 @@ static void run_one_node_of_the_url(void)
         trace_fail("nodes that another one has named are not queried");
 }
 
+/* From then on the owner of the slot is asked itself, and the others are tried again every few seconds. */
+static void run_nodes_that_refuse(void)
+{
+    enum { SECONDS = 60, EVERY_S = 5 };
+    unsigned made = 0;
+    await_connected(1, 20000);
+    run_for_ms(5000);
+    uint64_t lost = all->redis_disconnects_total;
+    for (struct redis *r = scenario.server; r < scenario.server + NODES; r++)
+        if (r != scenario.master) {
+            r->listener.state = NET_REFUSES;
+            redis_restart(r, true);
+        }
+    run_for_ms(20000);
+    for (int i = 0; i < NODES; i++)
+        made -= attempts_at(&scenario.server[i]);
+    run_for_ms(SECONDS * (uint64_t)1000);
+    for (int i = 0; i < NODES; i++)
+        made += attempts_at(&scenario.server[i]);
+    expect_not_lost(lost);
+    if (made < SECONDS / EVERY_S || made > (NODES + 1) * SECONDS / EVERY_S)
+        trace_fail("nodes are tried more or less often than planned: %u", made);
+}
+
 /* --- names --- */
 
 enum { THREE_LOOK_UPS_MS = 4 * REDIS_CONNECTION_LOOK_UP_MS, ROTATION_MS = 300000 };
@@ -1482,6 +1506,13 @@ static void run_slot_that_migrates(void)
     if (slot < 2 * master || slot + master != cluster_migrations())
         trace_fail("migrations of the slot are not what the metrics show: %u and %u of %u", (unsigned)slot,
                    (unsigned)master, cluster_migrations());
+    int owner = (int)(scenario.master - scenario.server);
+    if (owner == NODES - 1) /* which has no replica */
+        return;
+    cluster_take_over(owner ^ 1);
+    run_for_ms(5000);
+    if (all->redis_failovers_total[REDIS_FAILOVER_MASTER] != master + 1)
+        trace_fail("a failover behind a migration is not counted as one");
 }
 
 /* --- all of them --- */
@@ -1513,6 +1544,7 @@ static const struct simulated_case cases[] = {
      run_one_sentinel_lost_with_redis},
     {"sentinels-that-are-silent", &topology_sentinel, 1, true, names_at_once, run_sentinels_that_are_silent},
     {"one-node-of-the-url", &topology_cluster, 1, true, begin_one_node_of_the_url, run_one_node_of_the_url},
+    {"nodes-that-refuse", &topology_cluster, 1, true, cluster_stay, run_nodes_that_refuse},
     {"names-that-take-long", &topology_sentinel, 1, false, begin_names_that_take_long,
      run_names_that_take_long},
     {"two-addresses", &topology_plain, 1, true, begin_two_addresses, run_two_addresses},
