@@ -503,8 +503,10 @@ static void execute(struct redis *r, struct redis_client *c, const struct comman
                                                            : NULL;
     c->asks |= k->execute == on_asking; /* also if it is refused */
     c->asking = false;
-    /* An error that was injected does not tell this node from the one that has the slot. */
-    c->reads |= k->reads && !c->asks && (refusal == NULL || refusal == r->faults.error);
+    /* An error of the server's state, or one that was injected, does not tell this node from the one that has
+     * the slot. */
+    bool is_referred = refusal != NULL && refusal != state_error(r, k) && refusal != r->faults.error;
+    c->reads |= k->reads && !c->asks && !is_referred;
     if (refusal != NULL) {
         TRACE(r->name, "%u: %s", c->number, refusal);
         bytes_printf(&c->out, "-%s\r\n", refusal);
