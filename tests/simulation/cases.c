@@ -68,6 +68,15 @@ static unsigned attempts_at(const struct redis *r)
     return r->listener.attempts;
 }
 
+/* At this server and those behind it. */
+static unsigned attempts_at_all(const struct redis *first, unsigned count)
+{
+    unsigned made = 0;
+    for (const struct redis *r = first; r < first + count; r++)
+        made += attempts_at(r);
+    return made;
+}
+
 static void expect_not_lost(uint64_t before)
 {
     if (all->redis_disconnects_total != before)
@@ -320,18 +329,17 @@ static void run_sentinel_lost(void)
 static void lose_sentinels(enum net_listening state, unsigned least, unsigned most)
 {
     struct redis *sentinels = &scenario.server[FIRST_SENTINEL];
-    unsigned made = 0;
     await_connected(1, 5000);
     run_for_ms(3000);
+    unsigned before = attempts_at_all(sentinels, SENTINELS);
     uint64_t lost = all->redis_disconnects_total;
     for (unsigned i = 0; i < SENTINELS; i++) {
-        made -= attempts_at(&sentinels[i]);
         sentinels[i].listener.state = state;
         redis_restart(&sentinels[i], true);
     }
     run_for_ms(60000);
+    unsigned made = attempts_at_all(sentinels, SENTINELS) - before;
     for (unsigned i = 0; i < SENTINELS; i++) {
-        made += attempts_at(&sentinels[i]);
         sentinels[i].listener.state = NET_LISTENS;
         redis_restart(&sentinels[i], true);
     }
@@ -400,20 +408,16 @@ static void begin_one_node_of_the_url(void)
 
 static void run_one_node_of_the_url(void)
 {
-    unsigned before = 0;
     await_connected(1, 20000);
     run_for_ms(20000);
     uint64_t lost = all->redis_disconnects_total;
     struct redis *named = &scenario.server[NODES - 1];
-    for (int i = 0; i < NODES - 1; i++)
-        before += attempts_at(&scenario.server[i]);
+    unsigned before = attempts_at_all(scenario.server, NODES - 1);
     named->listener.state = NET_REFUSES;
     redis_restart(named, true);
     run_for_ms(30000);
-    for (int i = 0; i < NODES - 1; i++)
-        before -= attempts_at(&scenario.server[i]);
     expect_not_lost(lost);
-    if (before == 0 || all->cluster_nodes_connected != 1)
+    if (attempts_at_all(scenario.server, NODES - 1) == before || all->cluster_nodes_connected != 1)
         trace_fail("nodes that another one has named are not queried");
 }
 
@@ -421,7 +425,6 @@ static void run_one_node_of_the_url(void)
 static void run_nodes_that_refuse(void)
 {
     enum { SECONDS = 60, EVERY_S = 5 };
-    unsigned made = 0;
     await_connected(1, 20000);
     run_for_ms(5000);
     uint64_t lost = all->redis_disconnects_total;
@@ -431,11 +434,9 @@ static void run_nodes_that_refuse(void)
             redis_restart(r, true);
         }
     run_for_ms(20000);
-    for (int i = 0; i < NODES; i++)
-        made -= attempts_at(&scenario.server[i]);
+    unsigned before = attempts_at_all(scenario.server, NODES);
     run_for_ms(SECONDS * (uint64_t)1000);
-    for (int i = 0; i < NODES; i++)
-        made += attempts_at(&scenario.server[i]);
+    unsigned made = attempts_at_all(scenario.server, NODES) - before;
     expect_not_lost(lost);
     if (made < SECONDS / EVERY_S || made > (NODES + 1) * SECONDS / EVERY_S)
         trace_fail("nodes are tried more or less often than planned: %u", made);

@@ -71,9 +71,9 @@ void *__wrap_realloc(void *memory, size_t size)
     void *moved = __real_realloc(memory, size);
     if (moved == NULL)
         return NULL;
-    live += memory == NULL;
-    live_bytes += (long)malloc_usable_size(moved) - (long)before;
-    return moved;
+    live -= memory != NULL;
+    live_bytes -= (long)before;
+    return counted(moved);
 }
 
 void __wrap_free(void *memory)

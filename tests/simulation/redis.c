@@ -497,7 +497,8 @@ static void execute(struct redis *r, struct redis_client *c, const struct comman
     evict_key(r);
     bound_table(r);
     c->caching_no = false;
-    const char *refusal = state_error(r, k) != NULL        ? state_error(r, k)
+    const char *state = state_error(r, k);
+    const char *refusal = state != NULL                    ? state
                           : is_refused(r, k)               ? r->faults.error
                           : r->cluster != NULL && k->reads ? r->cluster->refuses(r, c, name)
                                                            : NULL;
@@ -505,7 +506,7 @@ static void execute(struct redis *r, struct redis_client *c, const struct comman
     c->asking = false;
     /* An error of the server's state, or one that was injected, does not tell this node from the one that has
      * the slot. */
-    bool is_referred = refusal != NULL && refusal != state_error(r, k) && refusal != r->faults.error;
+    bool is_referred = refusal != NULL && refusal != state && refusal != r->faults.error;
     c->reads |= k->reads && !c->asks && !is_referred;
     if (refusal != NULL) {
         TRACE(r->name, "%u: %s", c->number, refusal);
